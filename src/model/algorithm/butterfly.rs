@@ -17,7 +17,8 @@
 //! `coll_base_reduce_scatter.c`: `intra_butterfly`; J. L. Träff, "An improved algorithm for
 //! (non-commutative) reduce-scatter with an application", EuroPVM/MPI 2005.
 
-use super::recursive_doubling::{Halving, exchange, power_of_two, turns};
+use super::recursive_doubling::{Halving, power_of_two};
+use super::rounds::{exchange_turns, repeat};
 use super::{Algorithm, ClosedForm, Library, Meta, Reason, Route, Share, Step};
 use crate::base::collective::Collective::ReduceScatter;
 use crate::model::formula::{At, Cost, Field, Shape, floor_lg};
@@ -48,7 +49,7 @@ impl ClosedForm for Butterfly {
     }
 
     fn cost<F: Field>(&self, v: &At<F>) -> Cost<F> {
-        let turns = F::int(turns(&v.shape).into());
+        let turns = F::int(exchange_turns(&v.shape).into());
         let (more, blocks) = match v.shape.ranks {
             ..=2 => (F::int(0), v.others_share()),
             _ => (F::int(1), F::int(1)),
@@ -65,7 +66,11 @@ impl ClosedForm for Butterfly {
         halves(shape, emit);
         if n > 2 {
             // Reversed bits are as far away as half of the ranks.
-            exchange(shape, Step::new(1_u32, Share::new(1_u32, n), Route::Offset(n / 2)), emit);
+            repeat(
+                Step::new(1_u32, Share::new(1_u32, n), Route::Offset(n / 2)),
+                exchange_turns(shape),
+                emit,
+            );
         }
     }
 
@@ -115,7 +120,7 @@ impl ClosedForm for Mirrored {
 fn halves(shape: &Shape, emit: &mut dyn FnMut(Step)) {
     for k in 0..floor_lg(shape.ranks) {
         let step = Step::new(1_u32, Share::new(1_u32, 2_u32 << k), Route::Xor(1 << k));
-        exchange(shape, step.reducing(), emit);
+        repeat(step.reducing(), exchange_turns(shape), emit);
     }
 }
 

@@ -21,7 +21,7 @@
 //! open-mpi/ompi v4.1.6, `ompi/mca/coll/base/coll_base_reduce.c`,
 //! `ompi_coll_base_reduce_intra_redscat_gather`.
 
-use super::rabenseifner::{core_share, no_power_of_two};
+use super::rabenseifner::{behind_half_fold, core_share, half_fold_steps, no_power_of_two};
 use super::rounds::{exchange_turns, repeat};
 use super::{Algorithm, ClosedForm, Guarantee, Library, Meta, Reason, Route, Share, Step};
 use crate::base::collective::Collective::{Reduce, ReduceScatter};
@@ -86,16 +86,12 @@ impl ClosedForm for HalvingGather {
     fn cost<F: Field>(&self, v: &At<F>) -> Cost<F> {
         let turns = F::int(exchange_turns(&v.shape).into());
         let lg = if v.shape.is_power_of_two() { v.ceil_lg() } else { v.floor_lg() };
-        let passes = F::int(1) + turns.clone();
+        let passes = F::int(1) + turns;
         let core = Cost::new(passes.clone() * lg, passes * core_share(v)).reducing(core_share(v));
-        let half = || F::int(1) / F::int(2);
         match self.fold {
             _ if v.shape.is_power_of_two() => core,
             Fold::Whole => core + Cost::new(F::int(1), F::int(1)).reducing(F::int(1)),
-            Fold::Halves => {
-                let swap = Cost::new(turns.clone(), turns * half()).reducing(half());
-                core + swap + Cost::new(F::int(1), half())
-            }
+            Fold::Halves => behind_half_fold(v, core),
         }
     }
 
@@ -116,15 +112,12 @@ impl ClosedForm for HalvingGather {
 
     fn steps(&self, shape: &Shape, emit: &mut dyn FnMut(Step)) {
         let (turns, rounds) = (exchange_turns(shape), floor_lg(shape.ranks));
-        let pair = |share| Step::new(1_u32, share, Route::Xor(1));
-        let half = Share::new(1_u32, 2_u32);
         match self.fold {
             _ if shape.is_power_of_two() => {}
-            Fold::Whole => emit(pair(Share::ALL).one_way().reducing()),
-            Fold::Halves => {
-                repeat(pair(half).reducing(), turns, emit);
-                emit(pair(half).one_way());
+            Fold::Whole => {
+                emit(Step::new(1_u32, Share::ALL, Route::Xor(1)).one_way().reducing());
             }
+            Fold::Halves => half_fold_steps(shape, emit),
         }
         let share = |k: u32| Share::new(1_u32, 2_u64 << k);
         for k in 0..rounds {

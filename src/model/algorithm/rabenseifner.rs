@@ -32,7 +32,8 @@
 
 mod ghosts;
 
-use super::recursive_doubling::{behind_fold, exchange, turns};
+use super::recursive_doubling::behind_fold;
+use super::rounds::{exchange_turns, repeat, shift_turns};
 use super::{Algorithm, ClosedForm, Guarantee, Library, Meta, Reason, Route, Share, Step};
 use crate::base::collective::Collective::AllReduce;
 use crate::model::formula::{At, Cost, Field, Function, Named, Ports, Shape, floor_lg};
@@ -178,10 +179,7 @@ impl ClosedForm for HalfFold {
     }
 
     fn cost<F: Field>(&self, v: &At<F>) -> Cost<F> {
-        let half = || F::int(1) / F::int(2);
-        let turns = F::int(turns(&v.shape).into());
-        let swap = Cost::new(turns.clone(), turns * half()).reducing(half());
-        core(v) + swap + Cost::new(F::int(1), half()) + hand_over(false)
+        behind_half_fold(v, core(v)) + hand_over(false)
     }
 
     fn guarantee(&self, shape: &Shape) -> Guarantee {
@@ -194,9 +192,7 @@ impl ClosedForm for HalfFold {
     }
 
     fn steps(&self, shape: &Shape, emit: &mut dyn FnMut(Step)) {
-        let half = Step::new(1_u32, Share::new(1_u32, 2_u32), Route::Xor(1));
-        exchange(shape, half.reducing(), emit);
-        emit(half.one_way());
+        half_fold_steps(shape, emit);
         core_steps(shape, self.order == Order::Far, emit);
         emit(Step::new(1_u32, Share::ALL, Route::Xor(1)).one_way());
     }
@@ -230,7 +226,7 @@ impl ClosedForm for Padded {
     }
 
     fn cost<F: Field>(&self, v: &At<F>) -> Cost<F> {
-        let turns = F::int(if turns(&v.shape) == 2 { 3 } else { 1 });
+        let turns = F::int(shift_turns(&v.shape).into());
         let part = F::int(1) / padded(v);
         let alpha = F::int(4) * v.ceil_lg() - F::int(2);
         let beta = F::int(3) - F::int(4) * part.clone();
@@ -248,7 +244,7 @@ impl ClosedForm for Padded {
     }
 
     fn steps(&self, shape: &Shape, emit: &mut dyn FnMut(Step)) {
-        let turns = if turns(shape) == 2 { 3 } else { 1 };
+        let turns = u64::from(shift_turns(shape));
         let ranks = padded_ranks(shape.ranks);
         // A ghost's host may be anywhere: every exchange may be near or far.
         let last = u32::try_from(ranks / 2).unwrap_or(u32::MAX);
@@ -306,6 +302,21 @@ fn halving(shape: &Shape, order: Order) -> Shares {
     Shares::new(AllReduce, 1 << floor_lg(shape.ranks), 2, order)
 }
 
+/// `core` behind a fold of halves: both of a pair add the other's half, and one sends its own.
+pub(super) fn behind_half_fold<F: Field>(v: &At<F>, core: Cost<F>) -> Cost<F> {
+    let half = || F::int(1) / F::int(2);
+    let turns = F::int(exchange_turns(&v.shape).into());
+    let swap = Cost::new(turns.clone(), turns * half()).reducing(half());
+    core + swap + Cost::new(F::int(1), half())
+}
+
+/// The steps of that fold.
+pub(super) fn half_fold_steps(shape: &Shape, emit: &mut dyn FnMut(Step)) {
+    let half = Step::new(1_u32, Share::new(1_u32, 2_u32), Route::Xor(1));
+    repeat(half.reducing(), exchange_turns(shape), emit);
+    emit(half.one_way());
+}
+
 /// A whole vector between the ranks of a pair.
 fn hand_over<F: Field>(adds: bool) -> Cost<F> {
     let cost = Cost::new(F::int(1), F::int(1));
@@ -322,7 +333,7 @@ pub(super) fn core_share<F: Field>(v: &At<F>) -> F {
 
 fn core<F: Field>(v: &At<F>) -> Cost<F> {
     let lg = if v.shape.is_power_of_two() { v.ceil_lg() } else { v.floor_lg() };
-    let twice = F::int(2 * i64::from(turns(&v.shape)));
+    let twice = F::int(2 * i64::from(exchange_turns(&v.shape)));
     Cost::new(twice.clone() * lg, twice * core_share(v)).reducing(core_share(v))
 }
 
@@ -337,8 +348,9 @@ fn core_steps(shape: &Shape, far_first: bool, emit: &mut dyn FnMut(Step)) {
         let distance = if far_first { rounds - 1 - k } else { k };
         Step::new(1_u32, Share::new(1_u32, 2_u64 << k), behind_fold(shape, 1 << distance))
     };
-    (0..rounds).for_each(|k| exchange(shape, step(k).reducing(), emit));
-    (0..rounds).rev().for_each(|k| exchange(shape, step(k), emit));
+    let turns = exchange_turns(shape);
+    (0..rounds).for_each(|k| repeat(step(k).reducing(), turns, emit));
+    (0..rounds).rev().for_each(|k| repeat(step(k), turns, emit));
 }
 
 /// The fold around the steps of the core.

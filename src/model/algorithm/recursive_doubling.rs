@@ -19,6 +19,7 @@
 //! On one half-duplex port each exchange takes two turns; the two messages of the fold take one
 //! each.
 
+use super::rounds::{exchange_turns, repeat};
 use super::{Algorithm, ClosedForm, Guarantee, Library, Meta, Reason, Route, Share, Step};
 use crate::base::collective::Collective::{AllGather, AllReduce, ReduceScatter};
 use crate::model::formula::{At, Cost, Field, Ports, Shape, floor_lg};
@@ -51,7 +52,7 @@ impl ClosedForm for Whole {
     }
 
     fn cost<F: Field>(&self, v: &At<F>) -> Cost<F> {
-        let turns = F::int(turns(&v.shape).into());
+        let turns = F::int(exchange_turns(&v.shape).into());
         if v.shape.is_power_of_two() {
             let messages = turns * v.ceil_lg();
             return Cost::new(messages.clone(), messages).reducing(v.ceil_lg());
@@ -78,7 +79,7 @@ impl ClosedForm for Whole {
         }
         for k in 0..floor_lg(shape.ranks) {
             let whole = Step::new(1_u32, Share::ALL, behind_fold(shape, 1 << k));
-            exchange(shape, whole.reducing(), emit);
+            repeat(whole.reducing(), exchange_turns(shape), emit);
         }
         if folds {
             emit(hand_over);
@@ -120,7 +121,7 @@ impl ClosedForm for Doubling {
     }
 
     fn cost<F: Field>(&self, v: &At<F>) -> Cost<F> {
-        let turns = F::int(turns(&v.shape).into());
+        let turns = F::int(exchange_turns(&v.shape).into());
         Cost::new(turns.clone() * v.ceil_lg(), turns * v.others_share())
     }
 
@@ -130,7 +131,7 @@ impl ClosedForm for Doubling {
 
     fn steps(&self, shape: &Shape, emit: &mut dyn FnMut(Step)) {
         for k in 0..floor_lg(shape.ranks) {
-            exchange(shape, block(shape, k), emit);
+            repeat(block(shape, k), exchange_turns(shape), emit);
         }
     }
 
@@ -172,7 +173,7 @@ impl ClosedForm for Halving {
 
     fn steps(&self, shape: &Shape, emit: &mut dyn FnMut(Step)) {
         for k in (0..floor_lg(shape.ranks)).rev() {
-            exchange(shape, block(shape, k).reducing(), emit);
+            repeat(block(shape, k).reducing(), exchange_turns(shape), emit);
         }
     }
 
@@ -206,18 +207,5 @@ pub(super) fn behind_fold(shape: &Shape, distance: u32) -> Route {
     match shape.ranks - (1 << floor_lg(shape.ranks)) {
         0 => Route::Xor(distance),
         pairs => Route::Folded { distance, pairs, stays: 1 },
-    }
-}
-
-/// Turns that partners need to exchange messages.
-pub(super) fn turns(shape: &Shape) -> u32 {
-    if shape.ports.both_ways(1) == 0 { 2 } else { 1 }
-}
-
-/// One exchange: a message each way, one after the other where the port is half duplex.
-pub(super) fn exchange(shape: &Shape, step: Step, emit: &mut dyn FnMut(Step)) {
-    emit(step);
-    if turns(shape) == 2 {
-        emit(Step { reduced: Share::NONE, ..step });
     }
 }
