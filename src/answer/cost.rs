@@ -297,9 +297,9 @@ pub struct Row {
 fn library_notes(query: &Query, rows: &[Row]) -> Vec<String> {
     use crate::base::collective::Collective::{AllReduce, AllToAll};
     let mut notes = Vec::new();
-    if query.library() != Some(Library::Nccl) {
+    let Some(library) = query.library().filter(|library| library.connects_as_nccl()) else {
         return notes;
-    }
+    };
     let (shape, nodes) = (&query.shape, query.placement.nodes());
     let first = rows.iter().find(|r| r.applies && r.is_shipped(query.library()));
     let bound_by_data =
@@ -314,14 +314,14 @@ fn library_notes(query: &Query, rows: &[Row]) -> Vec<String> {
     if shape.collective == AllReduce && matches!(nodes, 2 | 3) {
         let factor = if nodes == 2 { "2" } else { "4/3" };
         notes.push(format!(
-            "NCCL's tree over {nodes} nodes sends M over the NICs, not 2(N − 1)/N·M: \
+            "{library}'s tree over {nodes} nodes sends M over the NICs, not 2(N − 1)/N·M: \
              its busbw is up to {factor} times the ring's"
         ));
     }
     if shape.collective == AllToAll && nodes > 1 {
         let (n, g) = (shape.ranks, query.placement.per_node);
         notes.push(format!(
-            "NCCL sends to all peers at once: {} of {n} blocks cross the NICs while near ones stay \
+            "{library} sends to all peers at once: {} of {n} blocks cross the NICs while near ones stay \
              inside",
             n - g
         ));

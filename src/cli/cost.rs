@@ -260,7 +260,7 @@ impl Args {
             let library = Library::named(name).ok_or_else(|| {
                 Error::input(format!("`{name}` is not a library"))
                     .at(format!("--ships {name}"))
-                    .help("write nccl, openmpi, mpich or gloo")
+                    .help("write nccl, rccl, openmpi, mpich or gloo")
             })?;
             query.machine.run(library);
         }

@@ -290,7 +290,8 @@ pub fn entry(name: &str) -> Result<&'static Entry> {
         return Err(Error::input(format!("`{name}` is a version whose rules are not known here"))
             .help(format!("known: {}", versions.join(", "))));
     }
-    if let Some(other) = Library::other(library) {
+    let named = Library::named(library).map(|library| library.to_string());
+    if let Some(other) = named.or(Library::other(library).map(str::to_owned)) {
         let more = match library {
             "rccl" => "allreduce --on mi300x shows what to expect",
             _ => "list policies shows whose rules are",

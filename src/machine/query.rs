@@ -349,7 +349,7 @@ impl Machine {
     /// Refuses a protocol of NCCL for a machine whose library is another.
     fn refuse_protocol(&self, protocol: Option<Protocol>) -> Result<()> {
         match (protocol, self.library.as_deref().and_then(Library::named)) {
-            (Some(protocol), Some(library)) if library != Library::Nccl => Err(Error::input(
+            (Some(protocol), Some(library)) if !library.connects_as_nccl() => Err(Error::input(
                 format!("{protocol} is a protocol of NCCL, and {} has {}", self.name, library.id()),
             )
             .at(format!("--protocol {protocol}"))
@@ -578,7 +578,8 @@ impl Query {
         };
         let placement = Placement { ranks, per_node, order: machine.fabric.order };
         // Nodes of one rank have no links inside, but NCCL's algorithms ask for the ranks of a node.
-        let nccl = machine.library.as_deref().and_then(Library::named) == Some(Library::Nccl);
+        let library = machine.library.as_deref().and_then(Library::named);
+        let nccl = library.is_some_and(Library::connects_as_nccl);
         if nccl && per_node == 1 && placement.is_spread() {
             shape.group = NonZeroU32::new(1);
         }

@@ -11,6 +11,7 @@ use crate::answer::{MachineView, Promise, QuestionView};
 use crate::base::collective::Collective;
 use crate::base::quantity::{Bandwidth, Bytes, Ratio, Seconds, Volume, percent, without_zeros};
 use crate::machine::placement::laid;
+use crate::model::algorithm::Library;
 
 /// An explanation.
 #[must_use]
@@ -489,9 +490,11 @@ fn alike(rows: &[&AlgorithmRow]) -> Vec<Vec<String>> {
     found
 }
 
-/// `nccl, openmpi` of `nccl:Ring`, `openmpi:4 ring`.
+/// `nccl openmpi` of `nccl:Ring`, `openmpi:4 ring`. RCCL follows NCCL: it is named where it has what NCCL has not.
 fn libraries(ships: &[String]) -> String {
-    let names = ships.iter().map(|s| s.split(':').next().unwrap_or(s));
+    let names: Vec<&str> = ships.iter().map(|s| s.split(':').next().unwrap_or(s)).collect();
+    let follows = names.contains(&Library::Nccl.id()).then(|| Library::Rccl.id());
+    let names = names.into_iter().filter(|name| Some(*name) != follows);
     names.collect::<Vec<_>>().join(" ")
 }
 

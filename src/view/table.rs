@@ -258,7 +258,6 @@ fn details(page: &mut Page, report: &Cost) {
 pub(super) fn library(id: Option<&str>) -> String {
     match id {
         None => "any library".to_owned(),
-        Some("rccl") => "RCCL".to_owned(),
         Some(id) => Library::named(id).map_or(id.to_owned(), |l| l.to_string()),
     }
 }

@@ -209,7 +209,7 @@ fn prices(known: &[AlgorithmView], query: &Query, ready: &[Candidate]) -> Vec<Pr
 
 /// The newest NCCL's choice by size; empty if it does not run there or its graphs are unknown.
 fn nccl(query: &Query) -> Option<Vec<(u64, String)>> {
-    if !Library::is_nccl_itself(query.machine.library.as_deref()) {
+    if query.library() != Some(Library::Nccl) {
         return None;
     }
     let call = Call::of(query).with_size(Bytes(4));

@@ -739,7 +739,7 @@ fn around(query: &Query) -> (Ratio, Ratio) {
 fn instead(query: &Query) -> Option<Query> {
     let (of, library) = (query.shape.collective, query.library());
     let shape = Shape { collective: Collective::AllReduce, ..query.shape };
-    (of == Collective::Barrier && library == Some(Library::Nccl)).then(|| Query {
+    (of == Collective::Barrier && library.is_some_and(Library::connects_as_nccl)).then(|| Query {
         shape,
         size: Bytes(4),
         ..query.clone()

@@ -125,15 +125,11 @@ impl Ruler {
         let library = query.library()?;
         let call = Call::of(query);
         let site = site(query);
-        // Builds of others, such as RCCL, have kernels of their own.
-        let is_own = query.machine.library.as_deref() == Some(library.id());
         let policy = match library {
-            Library::Nccl if !(is_own && sends(call.collective)) => {
-                match Nccl::new(&site, Version::NEWEST) {
-                    Ok(nccl) => Which::Nccl(Box::new(nccl)),
-                    Err(_) => Which::Other(Box::new(Observed::of(&site)?), Rules::Measured),
-                }
-            }
+            Library::Nccl if !sends(call.collective) => match Nccl::new(&site, Version::NEWEST) {
+                Ok(nccl) => Which::Nccl(Box::new(nccl)),
+                Err(_) => Which::Other(Box::new(Observed::of(&site)?), Rules::Measured),
+            },
             _ => Which::Other(policy(library.id(), &site).ok()?, Rules::Own),
         };
         Some(Self { library, policy, call })

@@ -22,7 +22,7 @@ impl Imported {
     pub fn contradictions(&self, machine: &Profile) -> Vec<String> {
         let name = &machine.name;
         let board = machine.hardware().map(|hardware| hardware.board.unwrap_or_default());
-        let nccl = Library::is_nccl_itself(machine.library.as_deref());
+        let nccl = machine.library.as_deref().and_then(Library::named) == Some(Library::Nccl);
         let mut found = Vec::new();
         for table in &self.tables {
             let gpus = table.gpus.as_deref().zip(board.as_deref()).and_then(|(listed, board)| {

@@ -261,7 +261,7 @@ impl Lab<'_> {
             let names = shipped[i].algorithm.shipped(shape);
             names
                 .iter()
-                .find_map(|&(l, name)| (l == Library::Nccl).then(|| Algo::named(name).ok())?)
+                .find_map(|&(l, name)| (Some(l) == library).then(|| Algo::named(name).ok())?)
         };
         let one = |i: usize| {
             let ratio = |p: &Point| (time(p, i) / best(p)).ln();

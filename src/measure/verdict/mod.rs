@@ -187,7 +187,7 @@ impl Facts {
             Some(Library::OpenMpi | Library::Mpich | Library::Gloo) => {
                 if query.machine.hardware.is_some() { RunBy::GpuMpi } else { RunBy::Hosts }
             }
-            Some(Library::Nccl) | None => RunBy::Nccl,
+            Some(Library::Nccl | Library::Rccl) | None => RunBy::Nccl,
         })
     }
 

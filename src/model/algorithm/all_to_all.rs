@@ -54,6 +54,7 @@ impl ClosedForm for Pairwise {
             aliases: &["pairwise_a2a"],
             known_as: &[
                 (Library::Nccl, &[AllToAll], "SendRecv"),
+                (Library::Rccl, &[AllToAll], "SendRecv"),
                 (Library::OpenMpi, &[AllToAll], "2 pairwise"),
                 (Library::Mpich, &[AllToAll], "pairwise"),
             ],
@@ -65,7 +66,7 @@ impl ClosedForm for Pairwise {
     /// NCCL serves the ranks of a node first.
     fn is_withheld(&self, library: Library, shape: &Shape) -> bool {
         let fills = shape.spans_domains() && shape.ranks.is_multiple_of(shape.group());
-        library == Library::Nccl && fills
+        library.connects_as_nccl() && fills
     }
 
     fn cost<F: Field>(&self, v: &At<F>) -> Cost<F> {

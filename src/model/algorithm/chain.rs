@@ -32,6 +32,7 @@ impl ClosedForm for Chain {
             aliases: &["pipeline", "chain_bcast", "chain_reduce"],
             known_as: &[
                 (Library::Nccl, &[Broadcast, Reduce], "Ring"),
+                (Library::Rccl, &[Broadcast, Reduce], "Ring"),
                 (Library::OpenMpi, &[Broadcast, Reduce], "3 pipeline"),
             ],
             summary: "each rank forwards the vector to the next, segment by segment",
@@ -41,7 +42,7 @@ impl ClosedForm for Chain {
 
     /// Across nodes NCCL runs one chain per rail instead.
     fn is_withheld(&self, library: Library, shape: &Shape) -> bool {
-        library == Library::Nccl && shape.spans_domains()
+        library.connects_as_nccl() && shape.spans_domains()
     }
 
     fn cost<F: Field>(&self, v: &At<F>) -> Cost<F> {
@@ -93,7 +94,10 @@ impl ClosedForm for Rails {
             title: "Chain (one per rail)",
             collectives: &[Broadcast, Reduce],
             aliases: &["multi-rail-chain"],
-            known_as: &[(Library::Nccl, &[Broadcast, Reduce], "Ring")],
+            known_as: &[
+                (Library::Nccl, &[Broadcast, Reduce], "Ring"),
+                (Library::Rccl, &[Broadcast, Reduce], "Ring"),
+            ],
             summary: "one chain per rail, each with its own part of the vector and its own rank order",
             source: "NCCL src/graph/rings.cc, src/device/broadcast.h: a ring per channel, each leaving \
                      a node by its own NIC",
@@ -101,7 +105,7 @@ impl ClosedForm for Rails {
     }
 
     fn is_withheld(&self, library: Library, shape: &Shape) -> bool {
-        library == Library::Nccl && !shape.spans_domains()
+        library.connects_as_nccl() && !shape.spans_domains()
     }
 
     /// On equal links this gains nothing: the r messages of M/(rP) share one port.

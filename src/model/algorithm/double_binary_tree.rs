@@ -76,7 +76,10 @@ impl ClosedForm for DoubleTree {
                 "double_binary_tree",
                 "two-tree",
             ],
-            known_as: &[(Library::Nccl, &[AllReduce], "Tree")],
+            known_as: &[
+                (Library::Nccl, &[AllReduce], "Tree"),
+                (Library::Rccl, &[AllReduce], "Tree"),
+            ],
             summary: "half of the vector goes up and down each of two trees, in segments",
             source: "Sanders, Speck, Träff, Parallel Computing 35(12) 2009; NCCL src/graph/trees.cc",
         }
@@ -84,7 +87,7 @@ impl ClosedForm for DoubleTree {
 
     /// Across nodes of several ranks NCCL's trees connect rails, with chains inside the nodes.
     fn is_withheld(&self, library: Library, shape: &Shape) -> bool {
-        library == Library::Nccl && shape.spans_domains()
+        library.connects_as_nccl() && shape.spans_domains()
     }
 
     fn cost<F: Field>(&self, v: &At<F>) -> Cost<F> {

@@ -92,6 +92,7 @@ impl ClosedForm for Flat {
             ],
             known_as: &[
                 (Library::Nccl, &[Scatter, Gather], "SendRecv"),
+                (Library::Rccl, &[Scatter, Gather], "SendRecv"),
                 (Library::OpenMpi, &[Broadcast, Scatter, Gather], "1 basic_linear"),
                 (Library::OpenMpi, &[Reduce], "1 linear"),
                 (Library::Gloo, &[Broadcast], "broadcast_one_to_all"),

@@ -359,7 +359,10 @@ impl ClosedForm for TieredPairwise {
             title: "pairwise (nearest first)",
             collectives: &[AllToAll],
             aliases: &["hierarchical-pairwise"],
-            known_as: &[(Library::Nccl, &[AllToAll], "SendRecv")],
+            known_as: &[
+                (Library::Nccl, &[AllToAll], "SendRecv"),
+                (Library::Rccl, &[AllToAll], "SendRecv"),
+            ],
             summary: "pairwise exchanges inside the domain, then with every rank of the others",
             source: "spiceMonkey/collective-comm 03 §2.2",
         }

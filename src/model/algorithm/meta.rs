@@ -8,8 +8,10 @@ use crate::base::collective::Collective;
 /// A communication library that ships algorithms.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Library {
-    /// NVIDIA's NCCL, and AMD's RCCL which follows it.
+    /// NVIDIA's NCCL.
     Nccl,
+    /// AMD's RCCL: NCCL's rings and trees, with a tuner and kernels of its own.
+    Rccl,
     /// Open MPI's `coll` components.
     OpenMpi,
     /// MPICH and its descendants.
@@ -24,6 +26,7 @@ impl Library {
     pub fn id(self) -> &'static str {
         match self {
             Self::Nccl => "nccl",
+            Self::Rccl => "rccl",
             Self::OpenMpi => "openmpi",
             Self::Mpich => "mpich",
             Self::Gloo => "gloo",
@@ -31,24 +34,23 @@ impl Library {
     }
 
     /// All of them.
-    pub const ALL: &[Self] = &[Self::Nccl, Self::OpenMpi, Self::Mpich, Self::Gloo];
+    pub const ALL: &[Self] = &[Self::Nccl, Self::Rccl, Self::OpenMpi, Self::Mpich, Self::Gloo];
 
-    /// Whether this id is NCCL itself, whose choices RCCL does not make.
-    pub(crate) fn is_nccl_itself(id: Option<&str>) -> bool {
-        id.is_some_and(|id| id != "rccl" && Self::named(id) == Some(Self::Nccl))
+    /// Whether it is NCCL or a build that connects ranks the way NCCL does.
+    #[must_use]
+    pub fn connects_as_nccl(self) -> bool {
+        matches!(self, Self::Nccl | Self::Rccl)
     }
 
-    /// The library with this id; RCCL has the algorithms of NCCL.
+    /// The library with this id.
     #[must_use]
     pub fn named(id: &str) -> Option<Self> {
-        let id = if id == "rccl" { "nccl" } else { id };
         Self::ALL.iter().copied().find(|l| l.id() == id)
     }
 }
 
 /// Libraries of which no rules are known here, by their ids: their names are no slips in one of the others'.
 const OTHERS: &[(&str, &str)] = &[
-    ("rccl", "RCCL"),
     ("hccl", "HCCL"),
     ("oneccl", "oneCCL"),
     ("mvapich", "MVAPICH"),
@@ -71,6 +73,7 @@ impl fmt::Display for Library {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Nccl => "NCCL",
+            Self::Rccl => "RCCL",
             Self::OpenMpi => "Open MPI",
             Self::Mpich => "MPICH",
             Self::Gloo => "Gloo",

@@ -142,7 +142,7 @@ pipelined!(
     "tree-rails",
     "Tree (chain in each node)",
     &["multi-rail-tree"],
-    &[(Library::Nccl, &[AllReduce], "Tree")],
+    &[(Library::Nccl, &[AllReduce], "Tree"), (Library::Rccl, &[AllReduce], "Tree")],
     &[AllReduce],
     Chains,
     Trees,

@@ -25,7 +25,10 @@ impl ClosedForm for Message {
             title: "one message",
             collectives: &[SendRecv],
             aliases: &["point-to-point", "send", "message"],
-            known_as: &[(Library::Nccl, &[SendRecv], "SendRecv")],
+            known_as: &[
+                (Library::Nccl, &[SendRecv], "SendRecv"),
+                (Library::Rccl, &[SendRecv], "SendRecv"),
+            ],
             summary: "the sender's vector goes to the receiver in one message",
             source: "Hockney, Parallel Computing 20(3) 1994",
         }

@@ -34,6 +34,7 @@ impl ClosedForm for Ring {
             aliases: &["ring_ar", "ring_rs", "ring_ag"],
             known_as: &[
                 (Library::Nccl, COLLECTIVES, "Ring"),
+                (Library::Rccl, COLLECTIVES, "Ring"),
                 (Library::OpenMpi, &[AllReduce], "4 ring"),
                 (Library::OpenMpi, &[AllGather], "4 ring"),
                 (Library::OpenMpi, &[ReduceScatter], "3 ring"),
@@ -46,7 +47,7 @@ impl ClosedForm for Ring {
 
     /// Across nodes NCCL runs one ring per rail instead.
     fn is_withheld(&self, library: Library, shape: &Shape) -> bool {
-        library == Library::Nccl && shape.spans_domains()
+        library.connects_as_nccl() && shape.spans_domains()
     }
 
     fn cost<F: Field>(&self, v: &At<F>) -> Cost<F> {
@@ -100,14 +101,14 @@ impl ClosedForm for Rails {
             title: "Ring (one per rail)",
             collectives: COLLECTIVES,
             aliases: &["multi-rail-ring"],
-            known_as: &[(Library::Nccl, COLLECTIVES, "Ring")],
+            known_as: &[(Library::Nccl, COLLECTIVES, "Ring"), (Library::Rccl, COLLECTIVES, "Ring")],
             summary: "one ring per rail, each with its own part of the vector and its own rank order",
             source: "NCCL src/graph/rings.cc: a ring per channel, each leaving a node by its own NIC",
         }
     }
 
     fn is_withheld(&self, library: Library, shape: &Shape) -> bool {
-        library == Library::Nccl && !shape.spans_domains()
+        library.connects_as_nccl() && !shape.spans_domains()
     }
 
     /// On equal links this gains nothing: the r messages of M/(rN) share one port.

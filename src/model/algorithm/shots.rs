@@ -25,13 +25,17 @@
 //! `cpp/tensorrt_llm/kernels/customAllReduceKernels.cu`; pytorch/pytorch `CUDASymmetricMemoryOps.cu`.
 
 use super::rounds::{gather_schedule, lanes, on, repeat, shift_turns, waves};
-use super::{Algorithm, ClosedForm, Guarantee, Meta, Route, Share, Step};
-use crate::base::collective::Collective::{AllGather, AllReduce, ReduceScatter};
+use super::{Algorithm, ClosedForm, Guarantee, Library, Meta, Route, Share, Step};
+use crate::base::collective::Collective::{self, AllGather, AllReduce, ReduceScatter};
 use crate::model::formula::{At, Cost, Field, Shape};
 use crate::model::schedule::{Endpoint, Frame, Op, Run, Schedule, Sends};
 
 /// The all-reduces in which every rank communicates with every other at once.
 pub static FAMILY: &[&dyn Algorithm] = &[&OneShot, &TwoShot];
+
+/// RCCL runs both inside a node of MI300X and newer: below some MiB by schedules of MSCCL, in ROCm 7.14 by kernels of
+/// its own (ROCm/rocm-systems, projects/rccl/CHANGELOG.md).
+const DIRECT: &[(Library, &[Collective], &str)] = &[(Library::Rccl, &[AllReduce], "DDA or MSCCL")];
 
 /// What ranks add to what they have while they exchange.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -73,10 +77,14 @@ impl ClosedForm for OneShot {
             title: "one shot",
             collectives: &[AllReduce],
             aliases: &["oneshot", "1stage", "all-pairs", "one-shot-push", "one-shot-pull"],
-            known_as: &[],
+            known_as: DIRECT,
             summary: "every rank gets the vectors of all others at once and adds them itself",
             source: "vllm-project/vllm, csrc/custom_all_reduce.cuh; NVIDIA/TensorRT-LLM, customAllReduceKernels.cu",
         }
+    }
+
+    fn is_withheld(&self, _: Library, shape: &Shape) -> bool {
+        shape.spans_domains()
     }
 
     fn cost<F: Field>(&self, v: &At<F>) -> Cost<F> {
@@ -123,10 +131,14 @@ impl ClosedForm for TwoShot {
                 "rsag-zero-copy",
                 "rsag-pipeline",
             ],
-            known_as: &[],
+            known_as: DIRECT,
             summary: "every rank adds its block of all vectors, then sends the sum to all others",
             source: "vllm-project/vllm, csrc/custom_all_reduce.cuh; NVIDIA/TensorRT-LLM, customAllReduceKernels.cu",
         }
+    }
+
+    fn is_withheld(&self, _: Library, shape: &Shape) -> bool {
+        shape.spans_domains()
     }
 
     fn cost<F: Field>(&self, v: &At<F>) -> Cost<F> {

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 
-use super::{Algorithm, FAMILIES, Registry, Route, Step};
+use super::{Algorithm, FAMILIES, Library, Registry, Route, Step};
 use crate::base::collective::Collective;
 use crate::base::quantity::{Bandwidth, Ratio, Seconds, Volume};
 use crate::cost::bound::bound;
@@ -364,4 +364,21 @@ fn every_file_draws_its_algorithm_and_names_its_source() {
         }
     }
     assert!(faults.is_empty(), "\n{}", faults.join("\n"));
+}
+
+/// RCCL's names are NCCL's where both have an algorithm; PAT and what switches add are NCCL's alone.
+#[test]
+fn rccl_follows_nccl_without_pat_and_switches() {
+    let names = |library: Library| {
+        let registry = Registry::builtin();
+        let all = registry.iter().flat_map(|a| a.meta().known_as.iter()).copied();
+        let own = all.filter(move |(of, _, _)| *of == library);
+        own.flat_map(|(_, of, name)| of.iter().map(move |c| (c.id(), name))).collect()
+    };
+    let [nccl, rccl]: [BTreeSet<_>; 2] = [Library::Nccl, Library::Rccl].map(names);
+    let only_nccl: BTreeSet<_> = nccl.difference(&rccl).map(|(_, name)| *name).collect();
+    let only_rccl: BTreeSet<_> = rccl.difference(&nccl).copied().collect();
+    let switches = ["CollNetChain", "CollNetDirect", "NVLS", "NVLSTree"];
+    assert_eq!(only_nccl, switches.into_iter().chain(["PAT"]).collect());
+    assert_eq!(only_rccl, [("allreduce", "DDA or MSCCL")].into());
 }
