@@ -193,6 +193,8 @@ pub(crate) const NVLS_TWO_GPUS: Rule = since(28, 7);
 pub(crate) const NVLS_ONE_NODE: Rule = since(20, 3).until(21, 5);
 /// NVLS has 24 channels on one node of Blackwell, and 32 on several.
 pub(crate) const NVLS_24_CHANNELS: Rule = since(27, 3);
+/// On Rubin, NVLS has 48 channels on one node, and 64 on several if no NIC decides.
+pub(crate) const NVLS_48_CHANNELS: Rule = since(32, 3);
 /// The number of NVLS channels depends on the slowest NIC of all ranks.
 pub(crate) const NVLS_BY_NIC: Rule = since(30, 3);
 /// `NCCL_NVLS_NCHANNELS` is used even if it is negative.
