@@ -133,9 +133,9 @@ impl Version {
                 "2.32.6 loads plugins through ncclTunerPlugin_v7, whose constants have a fifth row \
                  for Rubin-class GPUs; v5 and v6 plugins are loaded too, and their rows come first",
             ),
-            _ if self.has(super::since::FITTED_KERNELS) => Some(
-                "2.32.3 loads plugins of v2 to v6; the constants set by v6's init hold",
-            ),
+            _ if self.has(super::since::FITTED_KERNELS) => {
+                Some("2.32.3 loads plugins of v2 to v6; the constants set by v6's init hold")
+            }
             _ if self.has(super::since::COST_MODELS) => Some(
                 "2.31.2 loads plugins of v2 to v6; the constants set by v6's init are overwritten",
             ),
