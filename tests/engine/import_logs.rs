@@ -1098,8 +1098,9 @@ fn a_row_that_contradicts_the_rest_is_left_out() {
         let rows: String = (0..2)
             .map(|i| {
                 format!(
-                    " {} 1048576 float none -1 {} {} {} 0 {} {} {} 0\n",
+                    " {} {} float none -1 {} {} {} 0 {} {} {} 0\n",
                     33_554_432_u64 << i,
+                    1_048_576 << i,
                     100 << i,
                     "335.54",
                     rates[2 * i],
