@@ -979,7 +979,7 @@ fn a_forced_ring_is_judged_as_a_ring() {
     assert!(code != 0 && run["setting"].is_null(), "{run}");
 }
 
-/// A ring that is forced is expected to take what the other verbs expect of it, and so does the cause that nobody names.
+/// A ring that is forced is expected to take what the other verbs expect of it.
 #[test]
 fn a_ring_takes_the_same_everywhere() {
     let asked = "compare allreduce -n 16 --nodes 2 --on dgx-h100 --size 1MiB --time 400us";
