@@ -10,7 +10,7 @@ use crate::machine::curve::{Curve, Placed};
 use crate::machine::fabric::{Fabric, Links, Order, Switch, Tier, TierKind};
 use crate::machine::graph::Graph;
 use crate::machine::link::Link;
-use crate::machine::nccl::Description;
+use crate::machine::nccl::{Description, with_nics};
 use crate::machine::placement::Placement;
 use crate::machine::profile::{Calibration, Hardware, How, Measured, Nccl, NetworkKind, Profile};
 use crate::machine::sample::DataType;
@@ -361,19 +361,20 @@ impl Machine {
     /// Both parameters between nodes are a network for a profile that knows only the links inside a node.
     fn add_network(&mut self, given: &Given) {
         let (Some(alpha), Some(rate)) = (given.alpha_inter, given.bandwidth_inter) else { return };
-        // Of several tiers inside a node nobody says which of them the ranks beside a NIC share.
-        let [Tier { kind: TierKind::Memory | TierKind::Node, span: Some(span), .. }] =
-            self.fabric.tiers[..]
+        let inside = |tier: &Tier| matches!(tier.kind, TierKind::Memory | TierKind::Node);
+        let tiers = &self.fabric.tiers;
+        let Some(span) = tiers.last().filter(|_| tiers.iter().all(inside)).and_then(|t| t.span)
         else {
             return;
         };
         if self.stock.is_none() {
             return;
         }
+        let node = tiers.len() - 1;
         let network = Tier { kind: TierKind::Network, ..Tier::new("inter", alpha, rate) };
         for fabric in std::iter::once(&mut self.fabric).chain(&mut self.stock) {
             fabric.tiers.push(network.clone());
-            fabric.node = Some(0);
+            fabric.node = Some(node);
         }
         self.origins.push(Origin::default());
         // What was learned of other machines asks for the NICs, too.
@@ -428,6 +429,14 @@ impl Machine {
         let of = |fabric: &Fabric| fabric.tiers.last().and_then(|tier| tier.nics);
         let stock = self.stock.as_ref().filter(|_| self.nics_given)?;
         of(&self.fabric).filter(|&nics| of(stock) != Some(nics))
+    }
+
+    /// The machine with the graphs of all NICs that the profile has, if others are in use.
+    pub(crate) fn with_all_nics(&self) -> Option<Self> {
+        self.other_nics()?;
+        let all = self.stock.as_ref()?.tiers.last()?.nics?;
+        let graphs = self.nccl_graphs.as_deref()?;
+        Some(Self { nccl_graphs: with_nics(graphs, all), ..self.clone() })
     }
 
     /// What was given in place of the profile's: `inter.bw 24 GB/s`.
@@ -584,8 +593,10 @@ impl Query {
             shape.group = NonZeroU32::new(1);
         }
         // NCCL's search depends on NICs, too, if data leaves the node.
-        if placement.nodes() > 1 && machine.other_nics().is_some() {
+        if let Some(nics) = machine.other_nics().filter(|_| placement.nodes() > 1) {
+            let graphs = machine.nccl_graphs.take();
             machine.forget_graphs();
+            machine.nccl_graphs = graphs.and_then(|graphs| with_nics(&graphs, nics));
         }
         if placement.nodes() == 1 {
             machine.nccl_graphs = machine.nccl_graphs.or(machine.nccl_inside.take());

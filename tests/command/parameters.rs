@@ -282,13 +282,29 @@ fn the_regret_of_a_budget_is_that_of_choose() {
     assert!(lost > 1.0 && (regret - 1.0 - lost).abs() < 1e-9, "{lost} {regret}");
 }
 
+/// With fewer NICs NCCL searches again: 4 of 8 carry one ring each, where the tree of all eight was expected.
+#[test]
+fn the_rules_are_known_for_other_numbers_of_nics() {
+    let folder = Folder::new("nics");
+    let ask = "allreduce 8GiB -n 16 --nodes 2 --format json --on dgx-a100";
+    let busbw = |nics: u32| {
+        let report = folder.json(&words(&format!("{ask} --nics-per-node {nics}")), "");
+        assert_eq!(report["expect"]["runs"]["algorithm"], "Ring", "{report}");
+        report["expect"]["busbw_Bps"].as_f64().unwrap() / 24e9 / f64::from(nics)
+    };
+    for nics in [2, 4] {
+        let of_line_rate = busbw(nics);
+        assert!((0.9..1.15).contains(&of_line_rate), "{nics} NICs: {of_line_rate}");
+    }
+}
+
 /// A machine of one node becomes one of several by the two rates between them; sends by rank say what placement
 /// they were measured with.
 #[test]
 fn what_is_between_nodes_may_be_given_or_is_said() {
     let folder = Folder::new("between");
     let ask = "allreduce 1GiB -n 16 --bw-inter 50GB/s --alpha-inter 3us --format json --on";
-    for machine in ["a100-pcie", "a40-pcie", "rtx-4090"] {
+    for machine in ["a100-pcie", "rtx-4090", "l40s-pcie", "rtx-pro-6000", "h100-nvl"] {
         let report = folder.json(&words(&format!("{ask} {machine}")), "");
         let (asked, tiers) = (&report["question"], &report["machine"]["tiers"]);
         let nodes = asked["nodes"].as_u64().unwrap();

@@ -965,17 +965,17 @@ fn hosts_of_a_rack_may_be_nodes() {
 #[test]
 fn a_forced_ring_is_judged_as_a_ring() {
     let ask = |busbw: &str, evidence: &str| {
-        let ask = "compare allreduce -n 8 --nodes 2 --nics-per-node 4 --on dgx-h100 --bw-inter 24GB/s --size 8GiB";
+        let ask = "compare allreduce -n 16 --nodes 2 --on dgx-h100 --size 8GiB";
         number(&format!("{ask} --busbw {busbw}"), evidence)
     };
-    let (code, run) = ask("95GB/s", "NCCL_ALGO=Ring");
+    let (code, run) = ask("370GB/s", "NCCL_ALGO=Ring");
     assert_eq!(code, 0, "{run}");
     assert_eq!(run["setting"]["what"], "NCCL_ALGO=Ring", "{run}");
     assert!(run["setting"]["cost"].as_f64() > Some(1.15), "{run}");
     assert!(run["notes"].to_string().contains("NCCL_ALGO=Ring is set: expected are"), "{run}");
-    let (code, run) = ask("24GB/s", "NCCL_ALGO=Ring");
+    let (code, run) = ask("48GB/s", "NCCL_ALGO=Ring");
     assert_eq!((code, run["causes"][0]["id"].as_str()), (1, Some("missing-nic")), "{run}");
-    let (code, run) = ask("95GB/s", "NCCL_DEBUG=INFO");
+    let (code, run) = ask("370GB/s", "NCCL_DEBUG=INFO");
     assert!(code != 0 && run["setting"].is_null(), "{run}");
 }
 
@@ -993,14 +993,14 @@ fn a_ring_takes_the_same_everywhere() {
 /// A verdict that cannot tell says what would.
 #[test]
 fn what_would_decide_is_said() {
-    let ask = "compare allreduce -n 16 --nodes 2 --nics-per-node 4 --on dgx-h200 --size 8GiB --busbw 184GB/s";
+    let ask = "compare allreduce -n 16 --nodes 2 --on dgx-h100 --size 8GiB --busbw 370GB/s";
     let (code, run) = number(ask, "PATH=/usr/bin");
     assert_eq!(code, 3, "{run}");
     for step in ["measure more sizes", "--evidence", "--two"] {
         assert!(run["next"].to_string().contains(step), "{step}: {run}");
     }
     assert!(run["causes"][0]["id"].is_string(), "{run}");
-    assert!(run["notes"].to_string().contains("what 2 of 4 NICs"), "{run}");
+    assert!(run["notes"].to_string().contains("of what the NICs of a node carry"), "{run}");
 }
 
 /// Two numbers of processes on a node: the nodes are those of the flag, and a note says why.

@@ -38,6 +38,7 @@ mod mock;
 mod nccl;
 mod nccl_cost_model;
 mod nccl_files;
+mod nccl_library;
 mod nccl_releases;
 mod nccl_search;
 mod nccl_seen;

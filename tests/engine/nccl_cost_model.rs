@@ -4,6 +4,10 @@
 //! development state before 2.32.6, compiled without a GPU, answered for communicators of known
 //! machines, of random ones, and of made-up ones with GPUs of Rubin's kind: plain buffers and
 //! buffers in symmetric windows, with and without settings.
+//!
+//! `nccl_cost_model_library.csv.gz` is what the released library of 2.32.3 answered
+//! (`nvidia-nccl-cu13` on PyPI, whose functions can be called by its debug symbols without a GPU):
+//! random sizes, groups of up to 99 operations, and kernels on B200 and B300.
 
 use std::collections::HashMap;
 
@@ -52,6 +56,30 @@ fn every_decision_is_nvidias() {
     for kind in ["2.31.2", "2.32.6", ",sym,", ",ce,", ",TUNE_RC5,", ",NONE,", "vr.", ",bfloat16,"] {
         assert!(rows.contains(kind), "{kind}");
     }
+}
+
+#[test]
+fn every_decision_of_2_32_3_is_the_librarys() {
+    let rows = inflate(include_bytes!("../data/nccl_cost_model_library.csv.gz"));
+    assert_eq!(held_to(&rows), 4273);
+}
+
+/// A batch holds ten operations, since each takes 96 bytes of its kibibyte; before, eight of 128.
+#[test]
+fn groups_pay_a_latency_for_ten_operations() {
+    let comm = Place::named("dgx_h100_8x400g.p8.n2").unwrap().communicator().unwrap();
+    let time = |version: &str, pipelined| {
+        let mut settings = Settings::default();
+        settings.set("NCCL_ALGO", "Tree").unwrap();
+        settings.set("NCCL_PROTO", "Simple").unwrap();
+        let version: Version = version.parse().unwrap();
+        let model = CostModel::new(&comm, version, &settings, Reduction::default()).unwrap();
+        let call = Call { function: Function::AllReduce, size: Bytes(1 << 20), pipelined };
+        model.decide(&call, Windows::None).unwrap().time().unwrap().0
+    };
+    assert!(time("2.31.2", 8) < time("2.31.2", 9));
+    assert_eq!(time("2.32.3", 8), time("2.32.3", 10));
+    assert!(time("2.32.3", 10) < time("2.32.3", 11));
 }
 
 #[test]

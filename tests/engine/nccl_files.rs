@@ -303,13 +303,15 @@ fn a_whole_log_is_as_computed() {
 #[test]
 fn a_release_without_rules_of_its_own_is_compared_with_the_nearest() {
     let told = Told { gpu: Some(Capability(90)), ..Told::default() };
-    let report = check(H200, &Asked { told, ..Asked::default() });
-    assert_eq!((report.version.as_deref(), report.rules), (Some("2.32.3"), Some("2.32.6")));
+    let report = check(&H200.replace("2.32.3", "2.32.4"), &Asked { told, ..Asked::default() });
+    assert_eq!((report.version.as_deref(), report.rules), (Some("2.32.4"), Some("2.32.3")));
     let table = report.table.as_ref().unwrap();
     assert_eq!((table.compared, table.differences.len()), (Some(180), 0));
     assert_eq!(verdicts(&report), [60, 0, 0, 0]);
     let notes = &report.notes;
-    assert!(notes.iter().any(|n| n.contains("compared with those of 2.32.6")), "{notes:?}");
+    assert!(notes.iter().any(|n| n.contains("compared with those of 2.32.3")), "{notes:?}");
+    let own = check(H200, &Asked { told, ..Asked::default() });
+    assert_eq!((own.rules, own.differences), (Some("2.32.3"), 0));
     // Older ones than all known rules are only decoded.
     let old = check(&H200.replace("2.32.3", "2.16.5"), &Asked::default());
     assert_eq!((old.version.as_deref(), old.rules), (Some("2.16.5"), None));

@@ -10,7 +10,7 @@ use std::collections::HashMap;
 use std::fmt::Write as _;
 use std::io::Write as _;
 
-use collcost::library::nccl::described::{MACHINES, Machine, RACKS};
+use collcost::library::nccl::described::{MACHINES, Machine, SEARCHED};
 use collcost::library::nccl::graphs_file::Graphs;
 use collcost::library::nccl::search::{Job, Searched, picture, search};
 use collcost::library::nccl::topology::Knobs;
@@ -155,43 +155,52 @@ fn communicators_start_as_those_that_decide() {
 
 const TABLE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/src/library/nccl/machines.csv");
 
-/// The lines of racks in the built-in table. NVIDIA's code was asked for one and two hosts of a rack, whose
-/// lines these are; those of more are the search's here.
-fn lines_of(rack: Machine, per_node: u32) -> Vec<String> {
+/// The lines of a machine in the built-in table. Of racks NVIDIA's code was asked for one and two hosts, whose
+/// lines these are; those of more, and of other machines, are the search's here.
+fn lines_of(machine: Machine, per_node: u32) -> Vec<String> {
     let of = |nodes: u32, span: &str| {
-        let on = rack.hosting(per_node);
+        let on = machine.hosting(per_node);
         let mut found = searched(&on, per_node as usize, release("2.30.7"), nodes.min(2));
         found.nodes = nodes;
         let comm = found.communicator();
-        let graphs = line(&rack, &found).split(',').skip(11).collect::<Vec<_>>().join(",");
-        let (name, cc, nvls) = (rack.name, comm.min_cc, u8::from(comm.nvls));
+        let graphs = line(&machine, &found).split(',').skip(11).collect::<Vec<_>>().join(",");
+        let (name, cc, nvls) = (machine.name, comm.min_cc, u8::from(comm.nvls));
         let (channels, with_nvls) = (comm.channels, comm.nvls_channels);
+        let cpu = match name {
+            "hgx_a800_8x200g" => "x86_64,amd",
+            "hgx_h800_8x400g" => "x86_64,intel",
+            _ => "arm64,",
+        };
         format!(
-            "2.30.7,{span},{name},{per_node},{cc},{cc},arm64,,{channels},{with_nvls},{nvls},0,0,0,1,{graphs}"
+            "2.30.7,{span},{name},{per_node},{cc},{cc},{cpu},{channels},{with_nvls},{nvls},0,0,0,1,{graphs}"
         )
     };
     let inside = (per_node > 1).then(|| of(1, "1,1"));
-    let has_nics = rack.name.ends_with("400g");
+    let has_nics = machine.name.ends_with("00g");
     let between = has_nics.then(|| [of(2, "2,2"), of(3, "3,")]);
     inside.into_iter().chain(between.into_iter().flatten()).collect()
 }
 
 #[test]
-fn racks_are_as_the_search_finds_them() {
+fn what_was_searched_here_is_as_the_search_finds_it() {
     let table = std::fs::read_to_string(TABLE).unwrap();
     if std::env::var_os("TRYCMD").is_some_and(|value| value == "overwrite") {
-        let is_rack = |line: &&str| RACKS.iter().any(|rack| line.contains(rack.name));
-        let others = table.lines().filter(|line| !is_rack(line)).map(str::to_owned);
+        let is_own = |line: &&str| SEARCHED.iter().any(|one| line.contains(one.name));
+        let others = table.lines().filter(|line| !is_own(line)).map(str::to_owned);
         let ranks: Vec<u32> =
             [1, 2, 3].into_iter().chain((1..=18).map(|hosts| 4 * hosts)).collect();
-        let racks =
-            RACKS.iter().flat_map(|&rack| ranks.iter().flat_map(move |&n| lines_of(rack, n)));
-        let lines: Vec<String> = others.chain(racks).collect();
+        let own = SEARCHED.iter().flat_map(|&machine| {
+            let fit = ranks.iter().filter(move |&&n| n as usize <= machine.gpus);
+            fit.flat_map(move |&n| lines_of(machine, n))
+        });
+        let lines: Vec<String> = others.chain(own).collect();
         std::fs::write(TABLE, lines.join("\n") + "\n").unwrap();
         return;
     }
-    for (rack, per_node) in [(RACKS[0], 8), (RACKS[0], 72), (RACKS[1], 36)] {
-        for line in lines_of(rack, per_node) {
+    let places = [("hgx_a800_8x200g", 8), ("hgx_h800_8x400g", 4)];
+    let racks = [("gb200_nvl72_72x400g", 8), ("gb200_nvl72_72x400g", 72), ("gb300_nvl72", 36)];
+    for (name, per_node) in places.into_iter().chain(racks) {
+        for line in lines_of(Machine::named(name).unwrap(), per_node) {
             assert!(table.lines().any(|known| known == line), "{line}");
         }
     }

@@ -114,8 +114,10 @@ const NVLS_STEP: Until<f32> = Until(&[((19, 1), 0.0), ((21, 5), 23.0)], 25.0);
 const NVLS_TREE_NET: Until<f32> = Until(&[((19, 1), 19.0), ((28, 9), 14.0)], 20.9);
 const PAT_STEP: Until<[f32; 3]> = Until(&[((28, 3), [0.0; 3])], [4.0, 4.0, 14.0]);
 
-/// Steps of one operation whose latency is paid once.
-const PIPELINED: Until<u32> = Until(&[((22, 3), 9), ((23, 4), 16), ((30, 3), 10)], 8);
+/// Operations of a group for which all algorithms but rings pay their latency once: as many as fit
+/// into a batch of a kibibyte.
+const PIPELINED: Until<u32> =
+    Until(&[((22, 3), 9), ((23, 4), 16), ((30, 3), 10), ((32, 3), 8)], 10);
 
 const fn has(tag: (u8, u8), rule: Rule) -> bool {
     rule.holds(tag)

@@ -8,6 +8,7 @@ use std::fmt::Write as _;
 
 use super::topology::Description;
 use super::topology_file;
+use crate::machine::nccl::counted;
 
 /// How the GPUs of a machine are linked.
 #[derive(Debug, Clone, Copy)]
@@ -172,9 +173,11 @@ pub const MACHINES: [Machine; 15] = [
     P100,
 ];
 
-/// Racks that are one `NVLink` domain, of 18 hosts. Of the second only what is inside is as NCCL sees it: no
-/// file of its NICs was found.
-pub const RACKS: [Machine; 2] = [
+/// Machines whose lines of the table are the search's here: racks that are one `NVLink` domain, of 18 hosts (of the
+/// second only what is inside is as NCCL sees it: no file of its NICs was found), and boards with fewer `NVLinks`.
+pub const SEARCHED: [Machine; 4] = [
+    Machine { name: "hgx_a800_8x200g", links: Links::Switch(8), ..DGX_A100 },
+    Machine { name: "hgx_h800_8x400g", links: Links::Switch(8), ..DGX_H100 },
     Machine { name: "gb200_nvl72_72x400g", hosts: 18, gpus: 72, ..GB200 },
     Machine { name: "gb300_nvl72", hosts: 18, gpus: 72, cc: 103, ..GB200 },
 ];
@@ -192,10 +195,19 @@ const MESH: [[u32; 8]; 8] = [
 ];
 
 impl Machine {
-    /// The machine of that name.
+    /// The machine of that name, or with another number of its NICs: `dgx_h100_4x400g` is a DGX H100 with every second
+    /// one. A switch or socket has at most one more than another.
     #[must_use]
-    pub fn named(name: &str) -> Option<&'static Self> {
-        MACHINES.iter().chain(&RACKS).find(|machine| machine.name == name)
+    pub fn named(name: &str) -> Option<Self> {
+        let known = || MACHINES.iter().chain(&SEARCHED).copied();
+        known().find(|machine| machine.name == name).or_else(|| {
+            let (parts, nics) = counted(name)?;
+            let nics = usize::try_from(nics).ok()?;
+            let whole = known().find(|machine| {
+                counted(machine.name) == u32::try_from(machine.nics).ok().map(|all| (parts, all))
+            })?;
+            (1..=whole.gpus).contains(&nics).then_some(Self { nics, ..whole })
+        })
     }
 
     /// The hosts of it on which a job of so many ranks runs.
@@ -252,7 +264,7 @@ impl Machine {
     fn devices(&self, text: &mut String, host: usize, place: usize, places: usize) {
         let (gpus, nics) = (self.gpus / self.hosts, self.nics);
         let share =
-            |all: usize| place * all.div_ceil(places)..all.min((place + 1) * all.div_ceil(places));
+            |all: usize| (place * all).div_ceil(places)..((place + 1) * all).div_ceil(places);
         for gpu in share(gpus) {
             pci(text, 0x20 + gpu, "0x030200", self.speeds[0]);
             let (cc, gdr, rank) = (self.cc, self.gdr, host * gpus + gpu);
@@ -302,4 +314,24 @@ fn pci(text: &mut String, bus: usize, class: &str, speed: &str) {
         "<pci busid=\"0000:{bus:02x}:00.0\" class=\"{class}\" link_speed=\"{speed} GT/s PCIe\" \
          link_width=\"16\">"
     );
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nics_are_spread_and_counted_in_names() {
+        let beside = |name: &str| {
+            let xml = Machine::named(name)?.xml();
+            let parts = xml.split("class=\"0x060400\"").skip(1);
+            Some(parts.map(|part| part.matches("<net ").count()).collect::<Vec<_>>())
+        };
+        assert_eq!(beside("dgx_h100_8x400g").unwrap(), [1; 8]);
+        assert_eq!(beside("dgx_h100_4x400g").unwrap(), [1, 0, 1, 0, 1, 0, 1, 0]);
+        assert_eq!(beside("dgx_a100_2x200g").unwrap(), [1, 0, 1, 0]);
+        for no in ["dgx_h100_0x400g", "dgx_h100_9x400g", "dgx_h100_8x200g", "gb200_nvl72_4x400g"] {
+            assert_eq!(beside(no), None, "{no}");
+        }
+    }
 }

@@ -143,7 +143,7 @@ impl<'a> Place<'a> {
     fn find(&self) -> Result<Found> {
         let version = self.version();
         let newest = self.listed(Version::NEWEST);
-        if version >= Version::NEWEST {
+        if version >= Version::NEWEST && self.is_in_table() {
             return newest;
         }
         if let Ok(own) = self.listed(version) {
@@ -190,9 +190,14 @@ impl<'a> Place<'a> {
         Err(self.unknown(&known))
     }
 
+    /// Whether the table has lines of the machine, with as many NICs.
+    fn is_in_table(&self) -> bool {
+        LINES.iter().any(|line| line.machine == self.machine)
+    }
+
     fn unknown(&self, known: &[String]) -> Error {
         let names = names();
-        if !names.contains(&self.machine) {
+        if !self.is_in_table() {
             return Error::input(format!("`{}` is not a machine with known graphs", self.machine))
                 .help(advice(self.machine, names));
         }

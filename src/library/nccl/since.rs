@@ -3,7 +3,8 @@
 //! Code checks `version.has(since::HOSTS)` and never a release. A new release needs a row in
 //! [`super::version`], a line here for each rule that came with it, and its constants.
 //!
-//! Source: NVIDIA/nccl, the tags v2.18.1-1 to v2.30.7-1, compared file by file under `src/`.
+//! Source: NVIDIA/nccl, the tags v2.18.1-1 to v2.30.7-1, compared file by file under `src/`; from
+//! 2.31.2 on also the released libraries.
 
 /// The releases that have a rule: from one tag on, and before another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -63,9 +64,17 @@ pub(crate) const KERNELS_AVERAGE: Rule = since(30, 3);
 pub(crate) const RAIL_CHUNKS: Rule = since(30, 7);
 /// Each candidate has a cost model, also symmetric kernels and copy engines.
 pub(crate) const COST_MODELS: Rule = since(31, 2);
-/// Symmetric kernels have fitted rows, and Rubin-class GPUs a pipeline model; read before the
-/// release.
-pub(crate) const FITTED_KERNELS: Rule = since(32, 6);
+/// Kernels that gather on Blackwell have fitted rows.
+pub(crate) const FITTED_KERNELS: Rule = since(32, 3);
+/// Other symmetric kernels have fitted rows too, and Rubin-class GPUs a pipeline model; read before
+/// the release.
+pub(crate) const FITTED_REDUCTIONS: Rule = since(32, 6);
+/// A kernel through the switch has no more blocks than saturate it.
+pub(crate) const SWITCH_BLOCKS: Rule = until(32, 6);
+/// Blocks over rails are charged for in double precision, and on Blackwell one kernel pays more.
+pub(crate) const RAIL_CHARGE: Rule = since(32, 6);
+/// On B300, all-gather over TMA is slower with fewer blocks than ranks.
+pub(crate) const SPARSE_BLOCKS: Rule = since(32, 3).until(32, 6);
 
 // graph/tuning.cc: bandwidths and latencies.
 
@@ -184,6 +193,8 @@ pub(crate) const NVLS_TWO_GPUS: Rule = since(28, 7);
 pub(crate) const NVLS_ONE_NODE: Rule = since(20, 3).until(21, 5);
 /// NVLS has 24 channels on one node of Blackwell, and 32 on several.
 pub(crate) const NVLS_24_CHANNELS: Rule = since(27, 3);
+/// On Rubin, NVLS has 48 channels on one node, and 64 on several if no NIC decides.
+pub(crate) const NVLS_48_CHANNELS: Rule = since(32, 3);
 /// The number of NVLS channels depends on the slowest NIC of all ranks.
 pub(crate) const NVLS_BY_NIC: Rule = since(30, 3);
 /// `NCCL_NVLS_NCHANNELS` is used even if it is negative.
@@ -229,6 +240,8 @@ pub(crate) const PLAIN_GUID: Rule = since(28, 7);
 pub(crate) const NET_CARRIES: Rule = since(29, 7);
 /// Rails and planes are read.
 pub(crate) const RAILS: Rule = since(30, 7);
+/// A NIC without them gets both: the rail by its chip, the plane by its port.
+pub(crate) const RAILS_MADE_UP: Rule = since(32, 3);
 /// GPUs as devices are separate nodes.
 pub(crate) const DEVICES: Rule = since(30, 3);
 /// Up to 576 NUMA nodes, and as many links.
@@ -260,7 +273,11 @@ pub(crate) const OWN_NICS: Rule = since(18, 5);
 /// A NIC's own GPU must be near it; before, any GPU that has the NIC as its own.
 pub(crate) const OWN_GPU_IS_NEAR: Rule = since(19, 1);
 /// The turns start again after as many GPUs as share the NICs.
-pub(crate) const TURNS_AGAIN: Rule = since(30, 7);
+pub(crate) const TURNS_AGAIN: Rule = since(30, 7).until(31, 2);
+/// They do so only on GPUs from Blackwell on that have a ConnectX-8 among their NICs.
+pub(crate) const TURNS_AGAIN_CONNECTX_8: Rule = since(31, 2).until(32, 3);
+/// GPUs take turns at rails, and a rail's NICs follow one another by plane.
+pub(crate) const RAILS_IN_TURN: Rule = since(32, 3);
 /// `NCCL_NETDEVS_POLICY` is read.
 pub(crate) const NICS_POLICY: Rule = since(28, 3);
 /// Its maximum ends the list of NICs.
@@ -404,6 +421,9 @@ pub(crate) const SPEED_18: Rule = since(27, 3);
 pub(crate) const SPEED_96: Rule = since(27, 6);
 pub(crate) const SPEED_86: Rule = since(30, 3);
 pub(crate) const SPEED_80: Rule = since(29, 7);
+pub(crate) const SPEED_90_2: Rule = since(31, 2);
+/// GPUs from Rubin on have rates of their own, also over `NVLink`.
+pub(crate) const RUBIN_RATES: Rule = since(32, 3);
 /// Replaces 48.
 pub(crate) const SPEED_47_9: Rule = since(27, 3).until(27, 5);
 pub(crate) const SPEED_45_1: Rule = since(27, 5);

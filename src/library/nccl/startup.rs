@@ -8,7 +8,7 @@
 //! `src/init.cc` and `src/transport/nvls.cc` (channels of NVLS, in-network reduction).
 
 use super::communicator::{Ctas, MOST_BLOCKS};
-use super::topology::most_channels;
+use super::topology::{is_rubin_or_later, most_channels};
 use super::{Communicator, Gbps, Version, since};
 
 /// The settings of a job's environment for start-up; the default is an empty environment.
@@ -240,8 +240,10 @@ impl Rules<'_> {
 
     fn blackwell_channels(&self) -> u32 {
         let Self { version, comm, .. } = *self;
+        let rubin = is_rubin_or_later(comm.min_cc) && version.has(since::NVLS_48_CHANNELS);
+        let (one, several) = if rubin { (48, 64) } else { (24, 32) };
         if comm.nodes == 1 {
-            return 24;
+            return one;
         }
         if !version.has(since::NVLS_BY_NIC) {
             return 32;
@@ -258,7 +260,7 @@ impl Rules<'_> {
             nodes if nic >= 96.0 && comm.ranks <= 8 * nodes => 24,
             _ if nic >= 96.0 => 32,
             _ if nic >= 48.0 => 24,
-            _ => 32,
+            _ => several,
         }
     }
 

@@ -22,7 +22,7 @@ const fn release(tag: (u8, u8), policy: &'static str, pytorch: &'static [&'stati
 }
 
 /// Every release from 2.18.1 on, oldest first.
-static RELEASES: [Release; 33] = [
+static RELEASES: [Release; 34] = [
     release((18, 1), "nccl@2.18.1", &["2.1"]),
     release((18, 3), "nccl@2.18.3", &[]),
     release((18, 5), "nccl@2.18.5", &[]),
@@ -55,6 +55,7 @@ static RELEASES: [Release; 33] = [
     release((30, 4), "nccl@2.30.4", &[]),
     release((30, 7), "nccl@2.30.7", &["2.14", "2.15"]),
     release((31, 2), "nccl@2.31.2", &[]),
+    release((32, 3), "nccl@2.32.3", &[]),
     release((32, 6), "nccl@2.32.6", &[]),
 ];
 
@@ -116,10 +117,10 @@ impl Version {
         self.release().policy
     }
 
-    /// A caveat about its answers: 2.32 was read before its release.
+    /// A caveat about its answers: 2.32.6 was read before its release.
     #[must_use]
     pub fn caveat(self) -> Option<&'static str> {
-        self.has(super::since::FITTED_KERNELS).then_some(
+        self.has(super::since::FITTED_REDUCTIONS).then_some(
             "2.32.6 follows the last development state before the release, not the release itself",
         )
     }
@@ -128,10 +129,13 @@ impl Version {
     #[must_use]
     pub fn plugins(self) -> Option<&'static str> {
         match self {
-            _ if self.has(super::since::FITTED_KERNELS) => Some(
+            _ if self.has(super::since::FITTED_REDUCTIONS) => Some(
                 "2.32.6 loads plugins through ncclTunerPlugin_v7, whose constants have a fifth row \
                  for Rubin-class GPUs; v5 and v6 plugins are loaded too, and their rows come first",
             ),
+            _ if self.has(super::since::FITTED_KERNELS) => {
+                Some("2.32.3 loads plugins of v2 to v6; the constants set by v6's init hold")
+            }
             _ if self.has(super::since::COST_MODELS) => Some(
                 "2.31.2 loads plugins of v2 to v6; the constants set by v6's init are overwritten",
             ),

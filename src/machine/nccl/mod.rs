@@ -5,6 +5,8 @@ mod between;
 mod description;
 mod names;
 
+use std::num::NonZeroU32;
+
 use crate::base::error::{Error, Result};
 
 pub(crate) use between::{INTEL, between, intel};
@@ -12,6 +14,20 @@ pub use description::{
     Bus, C2c, Class, Cpu, Description, Device, Far, Gpu, Guid, LaneSpeed, Net, NvLink, Pci,
 };
 pub use names::{Algo, Function, Proto};
+
+/// The number of NICs in the name of a machine with known graphs, and the text before and after it: 8 of
+/// `dgx_h100_8x400g`.
+pub(crate) fn counted(graphs: &str) -> Option<((&str, &str), u32)> {
+    let (rest, rate) = graphs.rsplit_once('x')?;
+    let (machine, nics) = rest.rsplit_once('_')?;
+    Some(((machine, rate), nics.parse().ok()?))
+}
+
+/// The name of the graphs of the same machine with so many NICs.
+pub(crate) fn with_nics(graphs: &str, nics: NonZeroU32) -> Option<String> {
+    let ((machine, rate), _) = counted(graphs)?;
+    Some(format!("{machine}_{nics}x{rate}"))
+}
 
 /// A time in microseconds in float32, as NCCL keeps it.
 #[derive(Debug, Clone, Copy, PartialEq, PartialOrd, Default)]

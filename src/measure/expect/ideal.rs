@@ -120,14 +120,15 @@ impl<'r> Ideal<'r> {
         self.fabric.launch
     }
 
-    /// The ideal times of what runs here, over these links and over `other` links.
+    /// The ideal times of what runs, over these links and over `other` links. With other NICs another algorithm may run.
     pub(super) fn on_both(&self, other: &Self, size: Bytes) -> (Seconds, Seconds) {
         let volume = Volume::from(size);
-        let Some(choice) = self.ruler.as_ref().and_then(|r| r.choose(size)) else {
+        let choice = |one: &Self| one.ruler.as_ref().and_then(|r| r.choose(size));
+        let (Some(mine), Some(others)) = (choice(self), choice(other)) else {
             return (self.fastest(volume).time, other.fastest(volume).time);
         };
-        if let Some(here) = self.chosen(&choice, size)
-            && let Some(there) = other.chosen(&choice, size)
+        if let Some(here) = self.chosen(&mine, size)
+            && let Some(there) = other.chosen(&others, size)
         {
             return (here.time, there.time);
         }

@@ -231,10 +231,15 @@ impl<'r> Expecting<'r> {
         let is_changed = changed.is_some();
         let changed =
             changed.filter(|_| known).map(|stock| [stock, &machine.fabric].map(Fabric::or_usual));
-        let on = |fabric| Ideal::beside(registry, query, fabric);
-        let both = changed.as_ref().map(|both| {
-            let [stock, now] = both;
-            (on(stock), (*now != machine.fabric).then(|| on(now)))
+        let both = changed.as_ref().map(|[stock, now]| {
+            let before = match machine.with_all_nics() {
+                Some(machine) => {
+                    Ideal::beside(registry, &Query { machine, ..query.clone() }, stock)
+                }
+                None => Ideal::beside(registry, query, stock),
+            };
+            let other = *now != machine.fabric;
+            (before, other.then(|| Ideal::beside(registry, query, now)))
         });
         let (least_before, least) = match &changed {
             Some(both) => {

@@ -65,7 +65,7 @@ const fn simple(latency: f64) -> [f64; 3] {
 
 /// Whether GPUs are Rubin-class, whose rings and trees have a separate model.
 pub(super) fn is_rubin(comm: &Communicator, release: Release) -> bool {
-    release >= Release::V2_32 && (107..120).contains(&comm.min_cc)
+    release >= Release::V2_32_6 && (107..120).contains(&comm.min_cc)
 }
 
 const BLACKWELL: usize = 3;

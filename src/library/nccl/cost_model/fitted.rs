@@ -2,7 +2,7 @@
 //!
 //! Rates are in GB/s, which is 1000 bytes per microsecond; latencies are in microseconds.
 
-use super::super::{Operation, Reduction};
+use super::super::{Operation, Reduction, Version, since};
 use super::Kernel;
 use super::symmetric::GRAIN;
 
@@ -45,6 +45,8 @@ struct Row {
     pack: f64,
     /// The fabric's rate.
     peak: f64,
+    /// The fabric's rate with fewer blocks than ranks; 0: the same.
+    sparse: f64,
     /// The fraction of a block's rate with 8 and with 32 blocks, if the rate falls.
     sag: (f64, f64),
     /// The number of blocks from which on latency and data overlap less.
@@ -59,6 +61,7 @@ const NOTHING: Row = Row {
     scalar: 0.0,
     pack: 0.0,
     peak: 0.0,
+    sparse: 0.0,
     sag: (1.0, 1.0),
     overlap: 0.0,
 };
@@ -88,11 +91,13 @@ enum Summed {
 
 impl Fit {
     /// The row of a kernel, if there is one.
-    pub fn of(kernel: Kernel, cc: u32, reduction: Reduction) -> Option<Self> {
+    pub fn of(kernel: Kernel, cc: u32, reduction: Reduction, version: Version) -> Option<Self> {
+        let reduces = version.has(since::FITTED_REDUCTIONS);
         let gpu = match cc {
+            _ if !version.has(since::FITTED_KERNELS) => return None,
             100 => Gpu::B200,
             103 => Gpu::B300,
-            107..120 => Gpu::Rubin,
+            107..120 if reduces => Gpu::Rubin,
             _ => return None,
         };
         let summed = match reduction.operation {
@@ -103,10 +108,15 @@ impl Fit {
         let row = match gpu {
             Gpu::Rubin => on_rubin(kernel, summed)?,
             Gpu::B200 => on_blackwell(kernel)?,
-            Gpu::B300 if kernel == Kernel::AllGatherLlMc => {
+            Gpu::B300 if reduces && kernel == Kernel::AllGatherLlMc => {
                 Row { rank: 0.0439, ..on_blackwell(kernel)? }
             }
-            Gpu::B300 => on_blackwell(kernel).or_else(|| on_b300(kernel, summed))?,
+            Gpu::B300 if version.has(since::SPARSE_BLOCKS) && kernel == Kernel::AllGatherTma => {
+                Row { sparse: 585.7896, ..on_blackwell(kernel)? }
+            }
+            Gpu::B300 => {
+                on_blackwell(kernel).or_else(|| on_b300(kernel, summed).filter(|_| reduces))?
+            }
         };
         Some(Self { kernel, gpu, row })
     }
@@ -128,7 +138,7 @@ impl Fit {
         let bytes = load.bytes as f64;
         let active = active_blocks(load.bytes, blocks);
         let (copies, crossings) = self.copies(ranks);
-        let (peak, stall) = self.fabric(active);
+        let (peak, stall) = self.fabric(load.ranks, active);
         let efficiency = if self.by_switch() { (ranks - 1.0) / ranks } else { 1.0 };
         let scaled = f64::from(active) * self.scale(load.ranks, active);
         let packing = if row.pack > 0.0 { bytes / (scaled * row.pack * 1000.0) } else { 0.0 };
@@ -196,12 +206,14 @@ impl Fit {
     }
 
     /// The fabric's rate, and the loss when blocks interfere with each other.
-    fn fabric(&self, active: u32) -> (f64, f64) {
+    fn fabric(&self, ranks: u32, active: u32) -> (f64, f64) {
+        let Row { peak, sparse, .. } = self.row;
+        let peak = if sparse > 0.0 && active < ranks { peak.min(sparse) } else { peak };
         let trough = self.kernel == Kernel::AllGatherTma
             && self.gpu == Gpu::B300
             && active >= 14
             && active % 4 == 2;
-        if trough { (self.row.peak.min(639.6826), 12.1475) } else { (self.row.peak, 0.0) }
+        if trough { (peak.min(639.6826), 12.1475) } else { (peak, 0.0) }
     }
 
     /// How a block's rate depends on the number of blocks.

@@ -2,15 +2,12 @@
 
 use super::super::blocks::{collnet_direct_channels, helpers, is_short};
 use super::super::communicator::PathType;
-use super::super::constants::TREE_FACTORS;
+use super::super::constants::{self, TREE_FACTORS};
 use super::super::tuner::ring_steps;
 use super::super::{Algo, Arch, Call, Function, Proto, Reduction};
 use super::decide::{CostModel, Windows};
 use super::{Best, Candidate, Release};
 use crate::base::quantity::Bytes;
-
-/// Operations of a group for which all algorithms but rings pay their latency once.
-const PIPELINED: u32 = 8;
 
 /// A time that is never chosen while anything else is left.
 const LAST_RESORT: f32 = f32::MAX / 2.0;
@@ -115,7 +112,8 @@ impl CostModel {
     /// The time of a latency and a bandwidth, for as many operations as a group holds.
     pub(super) fn total(&self, call: &Call, algo: Algo, latency: f32, bandwidth: f32) -> f32 {
         let ring = algo == Algo::Ring;
-        let times = if ring { call.pipelined } else { call.pipelined.div_ceil(PIPELINED) };
+        let pipelined = constants::of(self.version).pipelined;
+        let times = if ring { call.pipelined } else { call.pipelined.div_ceil(pipelined) };
         let latency = latency * times as f32;
         let moving = call.size.0 as f32 / (1000.0 * bandwidth);
         // Rings add 8-bit floats only if nothing else does.
@@ -123,8 +121,8 @@ impl CostModel {
         let many = if shunned { 1024.0 } else { 1.0 };
         match self.release {
             Release::V2_31 => (latency + moving) * many,
-            Release::V2_32 if bandwidth <= 0.0 => latency,
-            Release::V2_32 => latency + moving * many,
+            _ if bandwidth <= 0.0 => latency,
+            _ => latency + moving * many,
         }
     }
 
@@ -182,7 +180,7 @@ impl CostModel {
             }
             Algo::Pat if comm.local_ranks > 1 => match self.release {
                 Release::V2_31 => return (comm.nvls_channels.min(comm.channels), threads),
-                Release::V2_32 => return (comm.nvls_channels, threads),
+                _ => return (comm.nvls_channels, threads),
             },
             _ => comm.channels,
         };

@@ -2,8 +2,8 @@
 
 use super::super::communicator::{Ctas, MOST_BLOCKS};
 use super::super::{Call, since};
+use super::Kernel;
 use super::decide::CostModel;
-use super::{Kernel, Release};
 
 /// The cost of a block when kernels are compared, as a fraction of the time.
 const CHARGE: f32 = 0.025;
@@ -19,13 +19,12 @@ impl CostModel {
             Kernel::AllGatherRail => self.gather_by_rails(bytes),
             _ => self.scatter_by_rails(bytes, kernel),
         };
-        let charged = match self.release {
-            Release::V2_31 => time * (1.0 + CHARGE * blocks as f32),
-            Release::V2_32 => {
-                let dear = kernel == Kernel::ReduceScatterRail && self.comm.min_cc >= 100;
-                let charge = if dear { 1.0 } else { f64::from(CHARGE) };
-                (f64::from(time) * (1.0 + charge * f64::from(blocks))) as f32
-            }
+        let charged = if self.version.has(since::RAIL_CHARGE) {
+            let dear = kernel == Kernel::ReduceScatterRail && self.comm.min_cc >= 100;
+            let charge = if dear { 1.0 } else { f64::from(CHARGE) };
+            (f64::from(time) * (1.0 + charge * f64::from(blocks))) as f32
+        } else {
+            time * (1.0 + CHARGE * blocks as f32)
         };
         let reported = if self.version.has(since::COST_MODELS) { charged } else { time };
         (blocks, reported, charged)

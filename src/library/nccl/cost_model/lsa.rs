@@ -35,7 +35,7 @@ impl CostModel {
                 let reported = if tuner_charges { charged } else { time };
                 Some((taken, reported, charged))
             }
-            Release::V2_32 => {
+            Release::V2_32 | Release::V2_32_6 => {
                 let limit = SLACK * f64::from(model.time(most) as f32);
                 let (taken, time) = model
                     .first_within(least, most, limit, step)
@@ -63,7 +63,7 @@ impl CostModel {
                 | Kernel::AllGatherStMc
                 | Kernel::ReduceScatterLdMc
         );
-        if by_switch && self.release == Release::V2_31 {
+        if by_switch && self.version.has(since::SWITCH_BLOCKS) {
             most = self.switch_blocks().div_ceil(ranks);
         }
         let (mut least, mut most) = self.allowed(most);
@@ -120,10 +120,7 @@ enum Model {
 impl Model {
     fn of(tuner: &CostModel, call: &Call, kernel: Kernel) -> Self {
         let load = Load { ranks: tuner.comm.ranks, bytes: tuner.bytes(call) };
-        let fit = match tuner.release {
-            Release::V2_31 => None,
-            Release::V2_32 => Fit::of(kernel, tuner.comm.min_cc, tuner.reduction),
-        };
+        let fit = Fit::of(kernel, tuner.comm.min_cc, tuner.reduction, tuner.version);
         match fit {
             Some(fit) => Self::Fitted(fit, load),
             None => Self::Plain(Plain::of(tuner, kernel, tuner.counted(call))),

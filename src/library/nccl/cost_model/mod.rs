@@ -7,7 +7,8 @@
 //! as NCCL does and is reproduced bit for bit.
 //!
 //! Source: NVIDIA/nccl v2.31.2-1, `src/tuning` (`cost_model.cc`, `tuning.cc`, `ring.cc`, `tree.cc`,
-//! `collnet.cc`, `nvls.cc`, `pat.cc`, `sym_model.cc`, `ce_model.cc`), and the development state of
+//! `collnet.cc`, `nvls.cc`, `pat.cc`, `sym_model.cc`, `ce_model.cc`); the library of 2.32.3, which
+//! was asked through its debug symbols (`nvidia-nccl-cu13` on PyPI); and the development state of
 //! those files before 2.32.6 (`pipeline_model`, `sym_model`).
 
 mod candidate;
@@ -39,12 +40,18 @@ pub(super) use variables::Variables;
 enum Release {
     /// 2.31.2.
     V2_31,
-    /// 2.32.6, read in the last development state before it.
+    /// 2.32.3.
     V2_32,
+    /// 2.32.6, read in the last development state before it.
+    V2_32_6,
 }
 
 impl Release {
     fn of(version: Version) -> Self {
-        if version.has(since::FITTED_KERNELS) { Self::V2_32 } else { Self::V2_31 }
+        match version {
+            _ if version.has(since::FITTED_REDUCTIONS) => Self::V2_32_6,
+            _ if version.has(since::FITTED_KERNELS) => Self::V2_32,
+            _ => Self::V2_31,
+        }
     }
 }

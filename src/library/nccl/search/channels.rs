@@ -174,7 +174,7 @@ impl Searcher {
         }
         // Across hosts a rail may be defined by the place of its NICs.
         let version = self.version();
-        let by_place = self.world.knobs.rail_per_host && version.has(since::RAIL_PER_HOST);
+        let by_place = self.world.rail_per_host && version.has(since::RAIL_PER_HOST);
         let chip = match by_place && first.host != last.host {
             true => first.nic == last.nic,
             false => first.asic == last.asic,
@@ -189,7 +189,11 @@ impl Searcher {
             },
             _ if trial.pattern == Pattern::Ring && trial.cross_nic == 2 => returns(),
             _ if trial.cross_nic == 0 => match (first.rail, last.rail) {
-                (Some(a), Some(b)) => a == b,
+                (Some(a), Some(b)) => {
+                    a == b
+                        && (!version.has(since::RAILS_MADE_UP)
+                            || first.shares_rail(last, self.world.rail_per_host))
+                }
                 _ => twin,
             },
             _ => true,

@@ -5,6 +5,7 @@
 use crate::base::error::{Error, Result};
 use crate::library::nccl::topology::{
     Description, Kind, Knobs, Level, Levels, Locals, Path, Paths, System, UNLIMITED, Wire,
+    is_rubin_or_later,
 };
 use crate::library::nccl::{Version, since};
 
@@ -22,6 +23,8 @@ pub(super) struct World {
     /// The total rate of all links of one GPU.
     pub(super) total: f32,
     pub(super) min_cc: u32,
+    /// Whether NICs of several hosts may be one rail.
+    pub(super) rail_per_host: bool,
     pub(super) max_cc: u32,
 }
 
@@ -66,7 +69,23 @@ impl World {
         let ccs = (0..gpus).map(|gpu| system.gpu(gpu).cc);
         let (min_cc, max_cc) = (ccs.clone().min().unwrap_or(0), ccs.max().unwrap_or(0));
         let (most, total) = limits(&system, &paths, inter);
-        Ok(Self { system, paths, locals, levels, knobs, inter, most, total, min_cc, max_cc })
+        let rail_per_host = knobs.rail_per_host.unwrap_or_else(|| {
+            version.has(since::RAILS_MADE_UP)
+                && (0..gpus).all(|gpu| is_rubin_or_later(system.gpu(gpu).cc))
+        });
+        Ok(Self {
+            system,
+            paths,
+            locals,
+            levels,
+            knobs,
+            inter,
+            most,
+            total,
+            min_cc,
+            max_cc,
+            rail_per_host,
+        })
     }
 
     pub(super) fn version(&self) -> Version {

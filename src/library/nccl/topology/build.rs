@@ -4,7 +4,7 @@
 //! Source: NVIDIA/nccl at the tags of [`Version`], `src/graph/topo.cc`.
 
 use super::rules::{UNLIMITED, between_cpus as rate_between, model, nvlink};
-use super::system::{Cpu, Gpu, Kind, Net, System, What, Wire};
+use super::system::{Cpu, Gpu, Kind, MADE_UP, Net, System, What, Wire};
 use crate::base::error::{Error, Result};
 use crate::library::nccl::since;
 use crate::machine::nccl as description;
@@ -48,7 +48,7 @@ pub(super) fn nodes(system: &mut System, description: &Description) -> Result<()
                             nic
                         }
                     };
-                    ports(system, nets, nic, host)?;
+                    ports(system, nets, nic, (host, None))?;
                 }
             }
         }
@@ -78,10 +78,10 @@ fn below(system: &mut System, pci: &Pci, parent: usize, host: u64) -> Result<()>
         let mask = if system.version.has(since::NIC_FUNCTIONS) { 0 } else { 0xf };
         let local = id(host, pci.bus.0 & !mask);
         if let Some(nic) = system.find(Kind::Nic, local) {
-            ports(system, nets, nic, host)?;
+            ports(system, nets, nic, (host, Some(pci)))?;
         } else {
             let nic = system.add(Kind::Nic, local, What::Other, pci.line)?;
-            ports(system, nets, nic, host)?;
+            ports(system, nets, nic, (host, Some(pci)))?;
             system.join(nic, parent, Wire::Pci, rate);
         }
     } else if pci.class == description::Class::Switch {
@@ -140,8 +140,40 @@ fn gpus(system: &mut System, pci: &Pci, parent: usize, host: u64, rate: f32) -> 
     Ok(())
 }
 
+/// Vendor and device of a ConnectX-8.
+const CONNECTX_8: [u64; 2] = [0x15b3_1023, 0x15b3_2100];
+
+/// Makes up the rails and planes that are not given. Each host counts its chips by the numbers of
+/// their ports.
+pub(super) fn rails(system: &mut System) {
+    let mut ports: Vec<usize> = system.of(Kind::Net).to_vec();
+    ports.sort_by_key(|&node| match &system.nodes[node].what {
+        What::Net(net) => (net.host, net.device),
+        _ => (0, 0),
+    });
+    let mut chips: Vec<(u64, u64)> = Vec::new();
+    for node in ports {
+        let What::Net(net) = &mut system.nodes[node].what else { continue };
+        if net.rail.is_none() {
+            let chip = (net.host, net.asic);
+            if !chips.contains(&chip) {
+                chips.push(chip);
+            }
+            let of_host = chips.iter().filter(|(host, _)| *host == net.host);
+            let index = of_host.take_while(|&&other| other != chip).count() as i64;
+            net.rail = Some(MADE_UP | index);
+        }
+        net.plane.get_or_insert(MADE_UP | net.port);
+    }
+}
+
 /// The ports of a NIC.
-fn ports(system: &mut System, nets: &[description::Net], nic: usize, host: u64) -> Result<()> {
+fn ports(
+    system: &mut System,
+    nets: &[description::Net],
+    nic: usize,
+    (host, pci): (u64, Option<&Pci>),
+) -> Result<()> {
     for net in nets {
         if !net.carries && system.version.has(since::NET_CARRIES) {
             continue;
@@ -175,6 +207,7 @@ fn ports(system: &mut System, nets: &[description::Net], nic: usize, host: u64) 
             collective: net.collective,
             rail: net.rail.filter(|_| rails),
             plane: net.plane.filter(|_| rails),
+            connectx_8: pci.is_some_and(|pci| CONNECTX_8.contains(&(pci.id >> 32))),
         });
         let node = system.add(Kind::Net, own, what, net.line)?;
         system.join(nic, node, Wire::Net, rate);

@@ -41,9 +41,9 @@ pub struct Knobs {
     pub nics: Nics,
     /// `NCCL_MNNVL_SCATTER_NETS_ENABLE`: whether NICs of several hosts are tried channel by channel.
     pub scatters_nics: bool,
-    /// `NCCL_MNNVL_RAIL_PER_HOST`: whether NICs of several hosts with the same address are one
-    /// rail.
-    pub rail_per_host: bool,
+    /// `NCCL_MNNVL_RAIL_PER_HOST`: whether NICs of several hosts with the same address, or since
+    /// 2.32.3 with the same position, are one rail; if not set, the version decides.
+    pub rail_per_host: Option<bool>,
     /// The settings for start-up.
     pub start: Starting,
 }
@@ -76,7 +76,7 @@ impl Default for Knobs {
             nvb: true,
             nics: Nics::Auto,
             scatters_nics: true,
-            rail_per_host: false,
+            rail_per_host: None,
             start: Starting::default(),
         }
     }
@@ -162,7 +162,7 @@ impl Knobs {
                     nics(value).ok_or_else(|| refuse("AUTO, ALL or MAX:n, such as MAX:2"))?;
             }
             "NCCL_MNNVL_SCATTER_NETS_ENABLE" => self.scatters_nics = flag()? != Some(false),
-            "NCCL_MNNVL_RAIL_PER_HOST" => self.rail_per_host = is_set()?,
+            "NCCL_MNNVL_RAIL_PER_HOST" => self.rail_per_host = flag()?,
             _ if !Starting::KNOWN.contains(&name) => return Ok(false),
             _ => {
                 let number = match value {

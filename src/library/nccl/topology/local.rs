@@ -17,9 +17,51 @@ use crate::library::nccl::since;
 #[derive(Debug, Clone)]
 pub(in crate::library::nccl) struct Locals {
     nics: Nics,
-    nets_of_gpu: Vec<Option<Vec<u32>>>,
+    nets_of_gpu: Vec<Option<Nearest>>,
     gpus_of_net: Vec<Option<Vec<u32>>>,
     gpu_of_net: Vec<Option<Option<usize>>>,
+}
+
+/// The nearest NICs of a GPU.
+#[derive(Debug, Clone, PartialEq)]
+struct Nearest {
+    /// The first by its place in the system.
+    first: Option<u32>,
+    /// In the order in which they are used.
+    nets: Vec<u32>,
+    /// Where each rail begins in it, and the end, if GPUs take turns at rails.
+    rails: Vec<usize>,
+}
+
+impl Nearest {
+    fn new(system: &System, mut nets: Vec<u32>) -> Self {
+        let first = nets.first().copied();
+        let mut rails = Vec::new();
+        if system.version.has(since::RAILS_IN_TURN) {
+            let listed = nets.clone();
+            let rail = |net: u32| {
+                let own = system.net(net as usize).rail;
+                listed.iter().position(|&other| system.net(other as usize).rail == own)
+            };
+            nets.sort_by_key(|&net| (rail(net), system.net(net as usize).plane));
+            rails = (0..nets.len())
+                .filter(|&at| at == 0 || rail(nets[at]) != rail(nets[at - 1]))
+                .collect();
+            rails.push(nets.len());
+        }
+        Self { first, nets, rails }
+    }
+
+    /// Where the NICs of a GPU begin that is one of `shared`, and how many are its own.
+    fn turn(&self, device: usize, shared: usize) -> (usize, usize) {
+        let rails = self.rails.len() - 1;
+        let each = rails.div_ceil(shared);
+        let mirrors = rails.is_power_of_two();
+        let rail = if mirrors { mirrored(device, rails) } else { device * each % rails };
+        let (from, to) = (self.rails[rail], rail + each);
+        let around = if to < rails { 0 } else { self.rails[rails] };
+        (from, self.rails[to % rails] + around - from)
+    }
 }
 
 /// The nearest of several targets, in order.
@@ -104,22 +146,25 @@ impl Locals {
         channel: usize,
     ) -> Option<usize> {
         self.know_gpu(system, paths, gpu);
-        let nets = self.nets_of_gpu[gpu].as_deref().unwrap_or_default();
-        let first = *nets.first()? as usize;
-        let count = nets.len();
+        let first = self.nets_of_gpu[gpu].as_ref()?.first? as usize;
         self.know_net(system, paths, first);
         let shared = self.gpus_of_net[first].as_ref().map_or(1, Vec::len).max(1);
+        let near = self.nets_of_gpu[gpu].as_ref()?;
+        let count = near.nets.len();
+        let device = system.gpu(gpu).device as usize;
+        let (start, own) = if system.version.has(since::RAILS_IN_TURN) {
+            near.turn(device, shared)
+        } else {
+            let start = if turns_again(system, gpu, &near.nets) { device % shared } else { device };
+            let start = if count.is_power_of_two() { mirrored(start, count) } else { start };
+            (start, count.div_ceil(shared))
+        };
         let each = match self.nics {
-            Nics::Auto => count.div_ceil(shared),
+            Nics::Auto => own,
             Nics::All => count,
             Nics::Max(most) => count.min(most as usize),
         };
-        let device = system.gpu(gpu).device as usize;
-        let again = system.version.has(since::TURNS_AGAIN);
-        let start = if again { device % shared } else { device };
-        let start = if count.is_power_of_two() { mirrored(start, count) } else { start };
-        let nets = self.nets_of_gpu[gpu].as_deref().unwrap_or_default();
-        nets.get((start + channel % each.max(1)) % count).map(|&net| net as usize)
+        near.nets.get((start + channel % each.max(1)) % count).map(|&net| net as usize)
     }
 
     /// The GPU that a NIC serves; `None` if each GPU prefers a NIC of its own.
@@ -161,8 +206,7 @@ impl Locals {
         let mut gpus: Vec<usize> = Vec::new();
         for gpu in 0..system.count(Kind::Gpu) {
             self.know_gpu(system, paths, gpu);
-            let nets = self.nets_of_gpu[gpu].as_deref().unwrap_or_default();
-            if !nets.contains(&(net as u32)) {
+            if !self.nets(gpu).contains(&(net as u32)) {
                 continue;
             }
             let level = paths.get(system.of(Kind::Net)[net], Kind::Gpu, gpu).level;
@@ -181,8 +225,7 @@ impl Locals {
             }
         }
         let Some(&first) = gpus.first() else { return Ok(None) };
-        let nets = self.nets_of_gpu[first].as_deref().unwrap_or_default();
-        let turn = nets.iter().position(|&other| other as usize == net).unwrap_or(0);
+        let turn = self.nets(first).iter().position(|&other| other as usize == net).unwrap_or(0);
         Ok(Some(gpus[turn % gpus.len()]))
     }
 
@@ -200,7 +243,11 @@ impl Locals {
         } else {
             nearest(paths, system.of(Kind::Gpu)[gpu], Kind::Net)
         };
-        self.nets_of_gpu[gpu] = Some(found);
+        self.nets_of_gpu[gpu] = Some(Nearest::new(system, found));
+    }
+
+    fn nets(&self, gpu: usize) -> &[u32] {
+        self.nets_of_gpu[gpu].as_ref().map_or(&[], |near| &near.nets)
     }
 
     fn know_net(&mut self, system: &System, paths: &Paths, net: usize) {
@@ -209,6 +256,14 @@ impl Locals {
             self.gpus_of_net[net] = Some(found);
         }
     }
+}
+
+/// Whether the turns at some NICs start again after as many GPUs as share them.
+fn turns_again(system: &System, gpu: usize, nets: &[u32]) -> bool {
+    system.version.has(since::TURNS_AGAIN)
+        || system.version.has(since::TURNS_AGAIN_CONNECTX_8)
+            && system.gpu(gpu).cc >= 100
+            && nets.iter().any(|&net| system.net(net as usize).connectx_8)
 }
 
 /// A number with the order of its bits below a power of two reversed.

@@ -32,5 +32,5 @@ pub use seen::Seen;
 pub(super) use draw::draw;
 pub(super) use local::{Locals, nearest};
 pub(super) use paths::{Path, Paths};
-pub(super) use rules::{Level, Levels, UNLIMITED, most_channels};
+pub(super) use rules::{Level, Levels, UNLIMITED, is_rubin_or_later, most_channels};
 pub(super) use system::{Kind, System, What, Wire};

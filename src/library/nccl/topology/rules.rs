@@ -9,9 +9,15 @@ use crate::machine::nccl::{Cpu, INTEL, between, intel};
 /// The rate without a limit by links, in GB/s.
 pub(in crate::library::nccl) const UNLIMITED: f32 = 5000.0;
 
+/// Whether a GPU is Rubin or later: 110 is Thor, and 120 and 121 are Blackwell for workstations.
+pub(in crate::library::nccl) const fn is_rubin_or_later(cc: u32) -> bool {
+    cc >= 107 && !matches!(cc, 110 | 120 | 121)
+}
+
 /// The rate of one `NVLink` of a GPU, in GB/s.
 pub(super) fn nvlink(version: Version, cc: u32) -> f32 {
     match cc {
+        _ if is_rubin_or_later(cc) && version.has(since::RUBIN_RATES) => 31.2,
         100.. if version.has(since::BLACKWELL_NVLINK) => 40.1,
         100.. if version.has(since::BLACKWELL) => 40.0,
         90.. if version.has(since::HOPPER_NVLINK) => 20.6,

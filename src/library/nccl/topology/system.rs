@@ -137,6 +137,20 @@ pub(in crate::library::nccl) struct Net {
     pub(in crate::library::nccl) collective: bool,
     pub(in crate::library::nccl) rail: Option<i64>,
     pub(in crate::library::nccl) plane: Option<i64>,
+    /// Whether it is a ConnectX-8.
+    pub(in crate::library::nccl) connectx_8: bool,
+}
+
+/// This bit marks rails and planes that NCCL made up.
+pub(in crate::library::nccl) const MADE_UP: i64 = 1 << 16;
+
+impl Net {
+    /// Whether two NICs of the same rail may be the ends of a channel: made-up rails are those of
+    /// one host.
+    pub(in crate::library::nccl) fn shares_rail(self, other: Self, across_hosts: bool) -> bool {
+        let made_up = self.rail.is_some_and(|rail| rail & MADE_UP != 0);
+        !made_up || across_hosts || self.host == other.host
+    }
 }
 
 /// Nodes and links of a machine, as a version of NCCL builds them.
@@ -171,6 +185,9 @@ impl System {
             origin: description.origin.clone(),
         };
         build::nodes(&mut system, description)?;
+        if version.has(since::RAILS_MADE_UP) {
+            build::rails(&mut system);
+        }
         build::nvlinks(&mut system, description)?;
         build::c2c(&mut system, description)?;
         build::peers(&mut system, description)?;

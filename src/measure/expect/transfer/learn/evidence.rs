@@ -18,7 +18,7 @@ pub(super) struct Line {
     pub(super) machine: usize,
     pub(super) features: Features,
     pub(super) asked: Asked,
-    /// Without a part in the constants.
+    /// Without a part in the constants, and with a small one in what is learned beside them.
     pub(super) unlike: bool,
     /// The series that will be learned; its residuals are still zero.
     pub(super) series: Series,
@@ -143,7 +143,8 @@ fn own(a: &Line, b: &Line) -> (f64, f64) {
     let apart = |x: f64, y: f64| (x / y).log2().abs();
     let far = apart(a.asked.per_node, b.asked.per_node) + apart(a.asked.nodes, b.asked.nodes);
     let near = if several(a) == several(b) { (-far / OWN_FADES).exp() } else { TIER };
-    (weight * OWN * near, weight * LEVEL)
+    let cause = if a.unlike && b.unlike { CAUSE } else { 0.0 };
+    (weight * OWN * near, weight * LEVEL + cause)
 }
 
 /// The correlation of residuals at two sizes, by their distance in octaves.
@@ -156,6 +157,9 @@ pub(super) fn fades(octaves: f64) -> f64 {
 const OWN: f64 = 0.01;
 const LEVEL: f64 = 0.0225;
 const NOISE: f64 = 0.0009;
+/// The prior variance of what made runs unlike others, which nobody says: half or twice of what was expected. Little of
+/// it is then learned about other machines.
+const CAUSE: f64 = 0.48;
 const MORE_OVER_NODES: f64 = 2.5;
 const OWN_FADES: f64 = 4.0;
 const FADES_SIZE: f64 = 6.0;
