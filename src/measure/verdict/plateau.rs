@@ -186,9 +186,13 @@ impl Plateau {
         let all = nic * Ratio(f64::from(nics));
         let (rate, named, why) = match self.once {
             Some(algbw) => {
-                (algbw, "algbw", ", where a tree or sums in switches send each byte once")
+                let why = ", where a tree or sums in switches send each byte once".to_owned();
+                // The algorithm is expected, not known.
+                let ring = format!("; a ring would use {:.0} % of all", 100.0 * self.part());
+                let fills = LEAST..=1.0 + NEAR;
+                (algbw, "algbw", if fills.contains(&self.part()) { why + &ring } else { why })
             }
-            None => (self.busbw, "busbw", ""),
+            None => (self.busbw, "busbw", String::new()),
         };
         if let Some((whole, nics)) = self.whole() {
             let carry = if whole > 1 { "carry" } else { "carries" };
