@@ -60,17 +60,31 @@ pub struct RunView {
     pub side: Option<Side>,
     /// What the expectation is based on.
     pub basis: Basis,
+    /// What variables forced, if the run is judged by what that takes.
+    pub setting: Option<SettingView>,
     /// Where busbw falls although sizes grow.
     pub breaks: Option<BreakView>,
     /// By size.
     pub points: Vec<PointView>,
-    /// Likely causes, the likeliest first.
+    /// Likely causes, the likeliest first; possible ones if the verdict is `cannot tell`.
     pub causes: Vec<CauseView>,
+    /// What would decide it, if the verdict is `cannot tell`.
+    pub next: Vec<String>,
     /// Further notes.
     pub notes: Vec<String>,
     /// What calls of each size lost; [`Compare::lost`] is made from this.
     #[serde(skip)]
     lost: Vec<LostView>,
+}
+
+/// What variables forced.
+#[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct SettingView {
+    /// The variables: `NCCL_ALGO=Ring`.
+    pub what: String,
+    /// The time expected with them over that without them, at the largest size.
+    pub cost: f64,
 }
 
 /// Where busbw falls.
@@ -97,6 +111,8 @@ pub struct PointView {
     pub size_bytes: u64,
     /// What was measured.
     pub measured_s: f64,
+    /// The out-of-place time of a row of nccl-tests, if it is that of a first call: the in-place time is `measured_s`.
+    pub cold_s: Option<f64>,
     /// The expected time.
     pub expected_s: f64,
     /// A tenth of runs are faster.
@@ -186,6 +202,7 @@ pub fn run(
             exposed: first.and_then(|t| t.exposed).map(|e| six(e.0)),
             size_bytes: p.size.0,
             measured_s: six(p.measured.0),
+            cold_s: p.cold.map(|cold| six(cold.0)),
             expected_s: p.expected.time.0,
             low_s: p.expected.low.0,
             high_s: p.expected.high.0,
@@ -201,7 +218,7 @@ pub fn run(
         file,
         collective: shape.collective,
         ranks: shape.ranks,
-        nodes: query.placement.nodes(),
+        nodes: verdict.nodes,
         dtype,
         library: None,
         verdict: verdict.ruling,
@@ -209,6 +226,7 @@ pub fn run(
         health: verdict.health,
         side: verdict.side,
         basis: verdict.basis,
+        setting: verdict.setting.map(|s| SettingView { what: s.what, cost: six(s.cost.0) }),
         breaks: verdict.breaks.map(|b| BreakView {
             before_bytes: b.before.0,
             at_bytes: b.at.0,
@@ -228,6 +246,7 @@ pub fn run(
                 next: c.next,
             })
             .collect(),
+        next: verdict.next,
         notes: verdict.notes,
     }
 }

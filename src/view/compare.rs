@@ -13,9 +13,10 @@ use super::counted;
 use super::gauges::{end, gauge, labels};
 use super::page::Page;
 use super::sheet::{Cell, Sheet};
-use crate::answer::compare::{Compare, LostView, RegionView, RunView, TwoView};
+use crate::answer::compare::{Compare, LostView, PointView, RegionView, RunView, TwoView};
 use crate::answer::{named, with_given};
 use crate::base::quantity::{Bandwidth, Bytes, Seconds};
+use crate::base::stats::median;
 use crate::machine::query::DEFAULT_CHOSEN;
 use crate::measure::verdict::{Health, Ruling, SLOWDOWN, Side};
 
@@ -40,6 +41,7 @@ const POINT: &[&str] = &[
     "busbw_Bps",
     "expected_busbw_Bps",
     "basis",
+    "cold_s",
 ];
 
 /// The verdict of every run.
@@ -88,7 +90,8 @@ fn one(page: &mut Page, run: &RunView, several: bool, machine: &str) {
         page.entry("break    ", text);
     }
     for (i, cause) in run.causes.iter().enumerate() {
-        let label = format!("cause {}  ", i + 1);
+        let open = run.verdict == Ruling::CannotTell;
+        let label = format!("{} {}  ", if open { "maybe" } else { "cause" }, i + 1);
         let chance = match cause.off {
             Some(_) => format!(" ({:.0} %)", 100.0 * cause.chance),
             None => String::new(),
@@ -99,6 +102,7 @@ fn one(page: &mut Page, run: &RunView, several: bool, machine: &str) {
     if run.verdict == Ruling::Ill && run.causes.is_empty() {
         page.entry("cause    ", "no known cause has this shape");
     }
+    page.entries("next     ", &run.next);
     page.entries("note     ", &run.notes);
 }
 
@@ -116,14 +120,10 @@ fn verdict(run: &RunView) -> String {
     let late = run.points.iter().filter(|p| p.measured_s > p.high_s).count();
     let health = match (run.verdict, run.health) {
         (Ruling::Healthy, _) => {
-            let excluded =
-                run.points.iter().filter(|p| p.measured_s < SLOWDOWN.0 * p.low_s).count();
-            let part = match excluded {
-                0 => " by the rate of the NICs".to_owned(),
-                part if part < all => format!(" at {part} of {all} sizes"),
-                _ => String::new(),
-            };
-            format!(": a slowdown of {} would have been seen{part}", SLOWDOWN.0)
+            let setting = run.setting.as_ref().map_or(String::new(), |s| {
+                format!(" for {}, which takes {:.2} times as long at large sizes", s.what, s.cost)
+            });
+            format!("{setting}: {}", seen(&run.points))
         }
         // The rate of the NICs, or a shape that only causes have.
         (_, Health::Slow) if beyond == 0 => ": slow, by what the causes and notes say".to_owned(),
@@ -143,6 +143,35 @@ fn verdict(run: &RunView) -> String {
         "{}{health}{side}; {beyond} of {all} sizes above the limit for healthy machines; expectation: {}",
         run.verdict.words(),
         run.basis.words()
+    )
+}
+
+/// Which slowdown a healthy verdict rules out: if the run were one slowed by 1.5, the healthy one would be faster than
+/// nine of ten. One that is faster than nine of ten already shows that too much time is expected.
+fn seen(points: &[PointView]) -> String {
+    let all = points.len();
+    let fast: Vec<f64> =
+        points.iter().filter(|p| p.measured_s < p.low_s).map(|p| p.ratio).collect();
+    let excluded = |p: &&PointView| p.measured_s >= p.low_s && p.measured_s < SLOWDOWN.0 * p.low_s;
+    let within = points.iter().filter(excluded).count();
+    let part = match within {
+        0 if fast.len() == all => String::new(),
+        0 => format!("a slowdown of {} would have been seen by the rate of the NICs", SLOWDOWN.0),
+        part if part < all => {
+            format!("a slowdown of {} would have been seen at {part} of {all} sizes", SLOWDOWN.0)
+        }
+        _ => format!("a slowdown of {} would have been seen", SLOWDOWN.0),
+    };
+    let Some(ratio) = median(fast.clone()) else { return part };
+    let at = if fast.len() == all {
+        "nothing is slow, but every size is".to_owned()
+    } else {
+        format!("{part}; {} of {all} are", fast.len())
+    };
+    format!(
+        "{at} faster than nine of ten runs, so too much time is expected there: only a run {:.1} times as slow as this \
+         one would have been seen",
+        SLOWDOWN.0 / ratio
     )
 }
 
@@ -181,6 +210,7 @@ fn sheet(run: &RunView) -> Sheet {
             () if p.measured_s > p.limit_s => "slow",
             () if p.measured_s > p.high_s => "above p90",
             () if p.measured_s < p.low_s => "fast",
+            () if p.cold_s.is_some() => "in place",
             () => "",
         })
         .when(of_calls, |rows| {
@@ -278,4 +308,45 @@ pub fn two_gauges(out: &mut impl Write, report: &TwoView) -> io::Result<()> {
     let help = "1 if results of either run were wrong, else 0";
     gauge(out, ("collcost_two_wrong", help), [report], |_| String::new(), wrong)?;
     end(out)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A slowdown of 1.5 relative to what is expected is less relative to a run that is faster.
+    #[test]
+    fn what_would_have_been_seen_follows_the_speed() {
+        let point = |ratio: f64| PointView {
+            size_bytes: 1 << 30,
+            measured_s: ratio,
+            cold_s: None,
+            expected_s: 1.0,
+            low_s: 0.8,
+            high_s: 1.25,
+            limit_s: 1.4,
+            ratio,
+            busbw: 1e9,
+            expected_busbw: 1e9,
+            basis: crate::measure::expect::Basis::Measured,
+            calls: None,
+            skew_s: None,
+            exposed: None,
+        };
+        let said = |ratios: &[f64]| seen(&ratios.iter().map(|&r| point(r)).collect::<Vec<_>>());
+        assert_eq!(said(&[1.0, 1.1]), "a slowdown of 1.5 would have been seen");
+        assert_eq!(said(&[1.0, 1.22]), "a slowdown of 1.5 would have been seen at 1 of 2 sizes");
+        let fast = said(&[0.6]);
+        assert!(
+            fast.contains("too much time is expected there: only a run 2.5 times as slow"),
+            "{fast}"
+        );
+        let some = said(&[0.6, 1.0]);
+        assert!(
+            some.starts_with(
+                "a slowdown of 1.5 would have been seen at 1 of 2 sizes; 1 of 2 are faster"
+            ),
+            "{some}"
+        );
+    }
 }

@@ -1090,3 +1090,34 @@ fn lines_in_a_list_of_json_are_read() {
     let listed = lines(ALL_REDUCE, |_, l| Some(format!("        \"{l}\",")));
     assert_eq!(only(&listed).rows, only(ALL_REDUCE).rows);
 }
+
+/// One rate that was copied wrongly is left out; where half of the rates differ, nobody knows which are right.
+#[test]
+fn a_row_that_contradicts_the_rest_is_left_out() {
+    let table = |rates: [&str; 4]| {
+        let rows: String = (0..2)
+            .map(|i| {
+                format!(
+                    " {} {} float none -1 {} {} {} 0 {} {} {} 0\n",
+                    33_554_432_u64 << i,
+                    1_048_576 << i,
+                    100 << i,
+                    "335.54",
+                    rates[2 * i],
+                    100 << i,
+                    "335.54",
+                    rates[2 * i + 1],
+                )
+            })
+            .collect();
+        let head = "#       size         count      type   redop    root     time   algbw   busbw #wrong     time   algbw   busbw #wrong\n";
+        let asked = Asked { collective: "alltoall".parse().ok(), ..Asked::default() };
+        logs::look(format!("{head}{rows}").as_bytes(), "x.log", &asked).unwrap().tables.remove(0)
+    };
+    let right = "293.60";
+    let one = table([right, "293.90", right, right]);
+    assert_eq!((one.refused.as_ref(), one.ranks, one.rows.len()), (None, Some(8), 3), "{one:?}");
+    assert!(one.left_out[0].why.contains("of other ranks than in the other rows"), "{one:?}");
+    let two = table([right, "293.90", "293.10", right]);
+    assert!(two.refused.is_some(), "{two:?}");
+}

@@ -331,6 +331,11 @@ impl<'r> Expecting<'r> {
         expected
     }
 
+    /// The same if the library may run only the algorithm of `named`.
+    pub(crate) fn with_only(&self, named: &Ideal<'_>, size: Bytes) -> Expectation {
+        self.forced(named, self.at(size), self.instead.unwrap_or(size))
+    }
+
     /// No faster than the links can be, unless a measurement shows that they are faster than is known.
     #[inline]
     fn on_links(&self, expected: Expectation, size: Bytes) -> Expectation {

@@ -288,8 +288,26 @@ impl Draft {
         Tested::Other(self.title.clone())
     }
 
+    /// Leaves out rows whose busbw over algbw is of no number of ranks that nearly all others have.
+    fn drop_odd(&mut self, collective: Collective) {
+        if infer::ranks(&self.rows, collective) != infer::Ranks::None {
+            return;
+        }
+        let odd = infer::odd(&self.rows, collective).unwrap_or_default();
+        for i in odd.into_iter().rev() {
+            let row = self.rows.remove(i);
+            let place = if row.in_place { "in place" } else { "out of place" };
+            let why =
+                "busbw over algbw is of other ranks than in the other rows: the row is damaged";
+            self.leave_out(row.line, format!("{place}, {why}"));
+        }
+    }
+
     fn settle_ranks(&mut self, tested: &Tested, asked: &Asked) -> Option<(u32, &'static str)> {
         let listed = self.ranks.first().copied();
+        if let Tested::Collective(collective) = tested {
+            self.drop_odd(*collective);
+        }
         let listed = match tested {
             Tested::Collective(collective) => {
                 let (rows, which) = (&self.rows, *collective);

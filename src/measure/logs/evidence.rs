@@ -54,6 +54,8 @@ pub enum Sign {
     SmallFrames,
     /// A thread of nccl-tests starts the calls of several GPUs.
     OneThread,
+    /// Hosts do not share an NVLink domain: those of a rack are nodes of their own.
+    Apart,
 }
 
 /// Words that a line must all contain, and words of which it must contain none.
@@ -101,6 +103,7 @@ const PATTERNS: &[Pattern] = &[
     pattern(Sign::SmallFrames, &["NET/IB", " qpn ", " mtu 3 "], &[]),
     pattern(Sign::SmallFrames, &["active_mtu:", "1024 (3)"], &[]),
     pattern(Sign::OneThread, &["nThread ", " nGpus "], &[" nGpus 1 "]),
+    pattern(Sign::Apart, &[" localRanks ", " MNNVL 0"], &[" nNodes 1 "]),
 ];
 
 /// Only lines with one of these are examined.
@@ -199,6 +202,11 @@ impl Evidence {
     /// Leaves out a sign.
     pub(crate) fn without(&mut self, sign: Sign) {
         self.signs.remove(&sign);
+    }
+
+    /// Leaves out a variable.
+    pub(crate) fn without_variable(&mut self, name: &str) {
+        self.variables.remove(name);
     }
 
     /// Leaves out all variables.

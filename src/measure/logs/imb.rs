@@ -20,6 +20,7 @@
 //! reduce-scatter `src_c/IMB_reduce_scatter.c` and `src_c/IMB_reduce_scatter_block.c` of v2019.0 and v2019.1.
 
 use super::draft::{Draft, Raw};
+use super::launcher::Command;
 use super::osu::size_is;
 use super::{Line, Log, Read, Reader, Taken, Tested, field};
 use crate::base::collective::Collective as C;
@@ -214,9 +215,10 @@ impl Table {
         draft.library.clone_from(&self.library);
         draft.ranks.extend(self.processes.map(|n| (n, "#processes")));
         // A smaller test runs on the first processes; -map numbers them anew.
-        draft.nodes = (log.launcher.command.as_ref())
-            .filter(|c| c.program.starts_with("IMB-") && !c.arguments.iter().any(|a| a == "-map"))
-            .and_then(|c| c.nodes_of(self.processes?));
+        let command = (log.launcher.command.as_ref())
+            .filter(|c| c.program.starts_with("IMB-") && !c.arguments.iter().any(|a| a == "-map"));
+        draft.nodes = command.and_then(|c| c.nodes_of(self.processes?));
+        draft.warnings.extend(command.and_then(Command::unclear));
         let column = |names: &[&str]| {
             names.iter().find_map(|name| fields.iter().position(|f| f.starts_with(name)))
         };

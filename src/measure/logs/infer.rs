@@ -56,6 +56,39 @@ pub(super) fn ranks(rows: &[Raw], collective: Collective) -> Ranks {
     if low > high { Ranks::None } else { Ranks::Between(low.max(1), high) }
 }
 
+/// Of so many rows one may contradict the others, and so many must agree.
+const ROWS: usize = 4;
+const AGREE: usize = 3;
+
+/// The rows that contradict the rest, which agree on one N; `None` if the rest is not nearly all.
+pub(super) fn odd(rows: &[Raw], collective: Collective) -> Option<Vec<usize>> {
+    let each: Vec<Ranks> =
+        rows.iter().map(|row| ranks(std::slice::from_ref(row), collective)).collect();
+    // Where the most ranges overlap: one begins there.
+    let mut ends: Vec<(u32, i32)> = Vec::new();
+    for range in &each {
+        if let Ranks::Between(low, high) = *range {
+            ends.extend([(low, 1), (high.saturating_add(1), -1)]);
+        }
+    }
+    ends.sort_unstable();
+    let (mut open, mut most, mut at) = (0, 0, 0);
+    for (n, step) in ends {
+        open += step;
+        if open > most {
+            (most, at) = (open, n);
+        }
+    }
+    let is_odd = |range: &Ranks| match *range {
+        Ranks::Unknown => false,
+        Ranks::Between(low, high) => !(low..=high).contains(&at),
+        Ranks::None => true,
+    };
+    let odd: Vec<usize> = (0..rows.len()).filter(|&i| is_odd(&each[i])).collect();
+    let agree = usize::try_from(most).unwrap_or(0);
+    (agree >= AGREE && odd.len() * ROWS <= agree + odd.len()).then_some(odd)
+}
+
 /// The one collective that all columns fit, if there is one.
 pub(super) fn collective(rows: &[Raw], ranks: Option<u32>) -> Option<Collective> {
     let (certain, left) = fitting(rows, ranks)?;

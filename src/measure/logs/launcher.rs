@@ -27,6 +27,8 @@ pub(super) struct Command {
     pub processes: Option<u32>,
     /// The nodes that they were started on.
     pub nodes: Option<u32>,
+    /// Numbers of processes on each node, if options contradict each other: the nodes are not known then.
+    contrary: Option<(u32, u32)>,
     /// Whether an option places ranks otherwise than one full node after another.
     scattered: bool,
     /// Whether its output was read to the end.
@@ -47,6 +49,15 @@ impl Command {
         let some = known.then(|| ranks.div_ceil(all / nodes))?;
         // Nodes with unequal numbers of ranks are no layout.
         ranks.is_multiple_of(some).then_some(some)
+    }
+
+    /// That options contradict each other, in words.
+    pub fn unclear(&self) -> Option<String> {
+        let (one, other) = self.contrary?;
+        Some(format!(
+            "the command puts {one} processes on each node by one option and {other} by another: --nodes says on how many \
+             they ran"
+        ))
     }
 
     /// The number after an argument such as `-g`.
@@ -116,12 +127,13 @@ impl Launcher {
             STARTERS.iter().any(|s| name == s.trim_end())
         });
         let options = starter.map_or(&[][..], |s| &before[s + 1..]);
-        let (processes, nodes) =
-            starter.map_or((None, None), |s| started(&name(before[s]), options));
+        let (processes, nodes, contrary) =
+            starter.map_or_else(Default::default, |s| started(&name(before[s]), options));
         let command = Command {
             program: name(words[at]),
             processes,
             nodes,
+            contrary,
             scattered: placing(options) != Placing::Filling
                 || options.iter().any(|option| reorders(option)),
             has_ended: false,
@@ -176,11 +188,14 @@ fn may_name_program(text: &str) -> bool {
     })
 }
 
-/// The numbers of processes and of nodes in a launcher's options.
-fn started(starter: &str, options: &[&str]) -> (Option<u32>, Option<u32>) {
+/// What a launcher's options say: the numbers of processes and of nodes, and two numbers of processes on each node that
+/// contradict each other.
+type Started = (Option<u32>, Option<u32>, Option<(u32, u32)>);
+
+fn started(starter: &str, options: &[&str]) -> Started {
     // Several programs started together have one number each.
     if options.contains(&":") {
-        return (None, None);
+        return (None, None, None);
     }
     let value =
         |names: &[&str]| read(options, names, |text| text.parse().ok().filter(|&n: &u32| n > 0));
@@ -188,25 +203,27 @@ fn started(starter: &str, options: &[&str]) -> (Option<u32>, Option<u32>) {
         let nodes = value(&["-N", "--nodes"]);
         let each = value(&["--ntasks-per-node", "--tasks-per-node"]);
         let all = value(&["-n", "--ntasks"]).or_else(|| nodes?.checked_mul(each?));
-        return (all, nodes.or_else(|| full_nodes(all?, each?)));
+        return (all, nodes.or_else(|| full_nodes(all?, each?)), None);
     }
     if starter == "jsrun" {
         // Resource sets, each with so many tasks, and so many of them on a host.
         let (sets, tasks) = (value(&["-n", "--nrs"]), value(&["-a", "--tasks_per_rs"]));
         let all = value(&["-p", "--np"]).or_else(|| sets?.checked_mul(tasks?));
         let each = value(&["-r", "--rs_per_host"]);
-        return (all, sets.zip(each).and_then(|(sets, each)| full_nodes(sets, each)));
+        return (all, sets.zip(each).and_then(|(sets, each)| full_nodes(sets, each)), None);
     }
     // `-N` of Open MPI and aprun is a number of processes, not of nodes.
-    let each = value(&["-npernode", "--npernode", "-N", "-ppn", "--ppn", "-perhost"])
-        .or_else(|| read(options, MAPPING, ranks_per_node));
+    let each = value(&["-npernode", "--npernode", "-N", "-ppn", "--ppn", "-perhost"]);
+    let mapped = read(options, MAPPING, ranks_per_node);
+    let contrary = each.zip(mapped).filter(|(each, mapped)| each != mapped);
+    let each = each.or(mapped);
     let hosts = || read(options, &["-H", "-host", "--host", "-hosts"], Hosts::named);
     let all = value(&["-np", "--np", "-n"]);
-    let nodes = all.and_then(|all| match each {
+    let nodes = all.filter(|_| contrary.is_none()).and_then(|all| match each {
         Some(each) => full_nodes(all, each),
         None => hosts()?.taken(all, placing(options)),
     });
-    (all, nodes)
+    (all, nodes, contrary)
 }
 
 /// What follows one of the options `names`, if `of` can read it.
@@ -418,6 +435,9 @@ mod tests {
             ("mpirun -np 8 --map-by ppr:4:node -H a:8,b:8", Some(2)),
             ("mpirun -np 16 -H a:4,a:4,b:8", Some(2)),
             ("mpirun -np 2 -H a,b", None),
+            // They contradict each other.
+            ("mpirun -np 2 -N 2 -map-by ppr:1:node", None),
+            ("mpirun -np 16 -npernode 8 --map-by ppr:8:node", Some(2)),
         ] {
             assert_eq!(nodes(&format!("$ {options} ./osu_allreduce")), expected, "{options}");
         }

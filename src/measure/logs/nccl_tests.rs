@@ -302,7 +302,9 @@ impl Table {
         run.devices.tell(&mut draft);
         if let Some(ranks) = command.and_then(|c| self.started(c)) {
             draft.ranks.push((ranks, "command"));
-            draft.nodes = draft.nodes.or(command.and_then(|c| c.nodes));
+            let placed = draft.nodes;
+            draft.nodes = placed.or(command.and_then(|c| c.nodes));
+            draft.warnings.extend(command.and_then(|c| c.unclear()).filter(|_| placed.is_none()));
         }
         draft.iterations = run.iterations.max(1);
         caveats(&mut draft, run.merged, run.graph, run.predicted);
@@ -378,7 +380,9 @@ impl Table {
             self.first = log.tables.len();
             self.begin_table(line, log);
             if let Some(draft) = log.last() {
-                draft.warn("the rows have no heading: columns are recognised by their number");
+                draft.warn(
+                    "no heading of nccl-tests is above the rows: columns are recognised by their number",
+                );
             }
         }
         let Some(draft) = log.last() else { return Ok(Taken::Yes) };

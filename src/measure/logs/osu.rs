@@ -168,6 +168,7 @@ impl Table {
         {
             draft.ranks.push((processes, "command"));
             draft.nodes = command.nodes;
+            draft.warnings.extend(command.unclear());
         }
         draft.library = Some(format!("{over}{call}")).filter(|_| !over.is_empty());
         draft.mode = Mode::Isolated;

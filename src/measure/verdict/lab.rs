@@ -2,17 +2,19 @@
 //! algorithm, a size in another convention, a break at one size.
 
 use super::likelihood::Figures;
-use super::mechanism::{ALGORITHM, CLIFF, NICS, NVLS, Next, P2P, P2P_NEXT, PROTO, SLOW_RANK_MPI};
+use super::mechanism::{
+    ALGORITHM, CLIFF, DOMAIN, NICS, NVLS, Next, P2P, P2P_NEXT, PROTO, SLOW_RANK_MPI, Wire,
+};
 use super::plateau::known;
 use super::suspects::{Predicted, Suspect};
-use super::{Facts, Point, Sizes, Typed};
+use super::{Facts, Point, Sizes, Typed, trays};
 use crate::base::collective::Collective;
-use crate::base::quantity::{Bytes, Ratio, Seconds, Volume};
+use crate::base::quantity::{Bytes, Ratio, Seconds};
 use crate::cost::rank::candidates;
 use crate::library::nccl::{Algo, Proto};
 use crate::machine::query::Query;
 use crate::machine::sample::DataType;
-use crate::measure::expect::Expecting;
+use crate::measure::expect::{Expecting, Ideal};
 use crate::measure::logs::RunBy;
 use crate::measure::mock::{Fault, Link, slowdown};
 use crate::model::algorithm::{Library, Registry};
@@ -52,13 +54,16 @@ pub(super) struct Lab<'a> {
     pub dtype: Option<DataType>,
     pub points: &'a [Point],
     pub run_by: RunBy,
+    /// The only algorithm that the run's variables leave.
+    pub only: Option<Algo>,
 }
 
 impl Lab<'_> {
     /// The time of a healthy call, by everything that is known.
     pub fn healthy(&self, size: Bytes) -> Seconds {
         let expected = self.expecting.at(size);
-        expected.time * Ratio(known((self.query, self.run_by), size, &expected).later.exp())
+        expected.time
+            * Ratio(known((self.query, self.run_by, self.only), size, &expected).later.exp())
     }
 
     /// What confirms a cause with the library that ran; `None` if it cannot have the cause.
@@ -203,6 +208,30 @@ impl Lab<'_> {
         all
     }
 
+    /// Hosts of a rack that NVLink does not join, over all their NICs or some.
+    pub fn trays(&self) -> Option<Suspect> {
+        let apart = trays::apart(self.query)?;
+        let expecting = Expecting::with(self.registry, &apart, None, self.dtype).ok()?;
+        let sizes: Vec<Bytes> = self.points.iter().map(|p| p.size).collect();
+        let wire = Wire::new(&apart, &|size| expecting.time(size), &sizes, false);
+        let more = |times: Vec<f64>| {
+            let of = |(p, more): (&Point, f64)| {
+                (expecting.time(p.size).0 / p.expected.time.0).ln().max(0.0) + more
+            };
+            self.points.iter().zip(times).map(of).collect()
+        };
+        let fewer = wire.lost().map(|times| more(wire.left(times)));
+        let all = Some(more(vec![0.0; sizes.len()]));
+        Some(Suspect {
+            id: "domain-off",
+            what: "the NVLink domain is not used between the hosts of a rack: IMEX is down, or MNNVL is off"
+                .to_owned(),
+            next: self.next(&DOMAIN)?,
+            predicted: Predicted::Times(all.into_iter().chain(fewer).collect()),
+            ..Suspect::default()
+        })
+    }
+
     /// A protocol of NCCL that is off.
     pub fn protocols(&self) -> Vec<Suspect> {
         let off = |protocol: Proto| {
@@ -246,8 +275,11 @@ impl Lab<'_> {
         })
     }
 
-    /// An algorithm other than the best one.
+    /// An algorithm other than what runs by itself.
     pub fn algorithms(&self) -> Vec<Suspect> {
+        if self.only.is_some() {
+            return Vec::new();
+        }
         let (shape, fabric) = (&self.query.shape, &self.query.machine.fabric);
         // GPU machines that name no library run NCCL or a derivative of it.
         let gpus = self.query.machine.hardware.is_some();
@@ -255,8 +287,6 @@ impl Lab<'_> {
         let Ok((ready, _)) = candidates(self.registry, shape, fabric) else { return Vec::new() };
         let shipped: Vec<_> =
             ready.iter().filter(|c| c.algorithm.is_shipped(library, shape)).collect();
-        let time = |p: &Point, i: usize| shipped[i].prepared.time(Volume::from(p.size)).0;
-        let best = |p: &Point| (0..shipped.len()).map(|i| time(p, i)).fold(f64::INFINITY, f64::min);
         let names = |i: usize| {
             let names = shipped[i].algorithm.shipped(shape);
             names
@@ -264,7 +294,12 @@ impl Lab<'_> {
                 .find_map(|&(l, name)| (Some(l) == library).then(|| Algo::named(name).ok())?)
         };
         let one = |i: usize| {
-            let ratio = |p: &Point| (time(p, i) / best(p)).ln();
+            let id = shipped[i].algorithm.meta().id;
+            let named = Ideal::new(self.registry, self.query, fabric, Some(id)).ok()?;
+            let ratio = |p: &Point| {
+                let with = self.expecting.with_only(&named, p.size);
+                (with.time.0 / p.expected.time.0).ln().max(0.0)
+            };
             let predicted: Vec<f64> = self.points.iter().map(ratio).collect();
             predicted.iter().any(|r| *r > 0.02).then(|| Suspect {
                 id: "setting",

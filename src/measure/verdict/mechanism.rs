@@ -191,7 +191,7 @@ impl Wire {
 
     /// NICs or their lanes carry `times` less, and they alone decide the time: what sums in switches save is
     /// lost, or counted separately.
-    fn left(&self, times: f64) -> Vec<f64> {
+    pub fn left(&self, times: f64) -> Vec<f64> {
         let each = if self.passes() { self.ring } else { self.net };
         self.with(|m, _, bytes| (each * m * times - bytes).max(0.0))
     }
@@ -199,7 +199,7 @@ impl Wire {
     /// How much slower the network is with every number of NICs below all. Public threads report one
     /// remaining NIC (a device is named), half of them (a socket, ports of a bond, two GPUs on one NIC), or
     /// one lost NIC.
-    fn lost(&self) -> impl Iterator<Item = f64> + '_ {
+    pub fn lost(&self) -> impl Iterator<Item = f64> + '_ {
         let all = self.nics;
         let often = [(1, 2), (all / 2, 2), (all.saturating_sub(1), 1)];
         let often = often.into_iter().flat_map(|(left, times)| (0..times).map(move |_| left));
@@ -590,6 +590,11 @@ pub(super) const NICS: Next = Next::All {
 pub(super) const NVLS: Next = Next::Nccl(
     "NCCL_DEBUG=INFO shows `NVLS multicast support`; NCCL_NVLS_ENABLE=1, the fabric manager, the data type (not \
      every switch reduces integers and f64)",
+);
+/// What confirms that hosts of a rack are not one NVLink domain.
+pub(super) const DOMAIN: Next = Next::Nccl(
+    "nvidia-imex-ctl -N lists every host as READY; NCCL_DEBUG=INFO shows `MNNVL 1` and one node; NCCL_MNNVL_ENABLE, \
+     /dev/nvidia-caps-imex-channels inside the container",
 );
 /// What confirms that links inside a node are not used.
 pub(super) const P2P: Next = Next::Gpus {

@@ -8,6 +8,8 @@
 //! (`likelihood`), and by how often the cause was the true one elsewhere (`prior`).
 
 mod clues;
+mod cold;
+mod decide;
 mod fleet;
 mod lab;
 mod likelihood;
@@ -16,15 +18,19 @@ mod plateau;
 mod prior;
 mod ruling;
 mod run;
+mod setting;
 mod shape;
 mod suspects;
+mod trays;
 mod two;
 
 use clues::ONE_THREAD;
+use setting::Forced;
 
 pub use fleet::{Fleet, Host, LEAST_HOSTS, Part, Threshold, fleet};
 pub use ruling::{Ruling, SLOWDOWN};
 pub use run::{Run, runs};
+pub use setting::Setting;
 pub use shape::{Break, Side};
 pub use two::{Region, Two, two};
 
@@ -32,7 +38,10 @@ use crate::base::collective::Collective;
 use crate::base::error::{Error, Result};
 use crate::base::quantity::{Bandwidth, Bytes, Ratio, Seconds, Volume};
 use crate::cost::bound::bound;
-use crate::machine::query::Query;
+use crate::library::nccl::Algo;
+use crate::machine::placement::Placement;
+use crate::machine::profile::NetworkKind;
+use crate::machine::query::{NodesAre, Query};
 use crate::machine::sample::DataType;
 use crate::measure::expect::{Basis, Expectation, Expecting};
 use crate::measure::logs::{Evidence, FAILED, NO_SUM, RunBy, Sign, other_gpus};
@@ -43,8 +52,10 @@ use crate::model::algorithm::{Library, Registry};
 pub struct Point {
     /// M.
     pub size: Bytes,
-    /// The measured time.
+    /// The measured time that counts.
     pub measured: Seconds,
+    /// The out-of-place time, if it is that of a first call, so that the in-place time counts.
+    pub cold: Option<Seconds>,
     /// The expected time and its band.
     pub expected: Expectation,
     /// By how much two healthy machines of one kind differ, as a logarithm.
@@ -124,6 +135,9 @@ const UNSURE: f64 = 2.0;
 /// A thread that starts the calls of several GPUs adds little to a size if it adds less than this, as a logarithm.
 const LITTLE: f64 = 0.05;
 
+/// So many causes are listed as possible where the times alone speak for them, and do not decide.
+const POSSIBLE: usize = 3;
+
 /// Two runs of the same thing differ by this much without a fault.
 const LEAST_REACH: f64 = 0.02;
 
@@ -139,6 +153,8 @@ pub struct Facts {
     /// Times are upper bounds: they include waiting, because ranks are missing or the host's clock was
     /// used.
     pub at_most: bool,
+    /// The in-place times of sizes whose out-of-place ones are judged.
+    pub in_place: Vec<(Bytes, Seconds)>,
     /// What the log says about how the run was done.
     pub evidence: Evidence,
     /// How certain it is what the log's sizes count.
@@ -157,6 +173,7 @@ impl Facts {
         self.shared_gpu |= other.shared_gpu;
         self.wrong += other.wrong;
         self.at_most |= other.at_most;
+        self.in_place.extend(&other.in_place);
         self.evidence.add(&other.evidence);
         self.sizes = self.sizes.max(other.sizes);
         self.typed = self.typed.or(other.typed);
@@ -340,11 +357,19 @@ pub struct Verdict {
     pub basis: Basis,
     /// Likely causes, the likeliest first.
     pub causes: Vec<Cause>,
+    /// What would decide it, if the verdict cannot tell.
+    pub next: Vec<String>,
     /// Further notes.
     pub notes: Vec<String>,
+    /// The nodes that ran it: the hosts of a rack where the log says that NVLink does not join them.
+    pub nodes: u32,
+    /// What variables forced, if the run is judged by what that takes.
+    pub setting: Option<Setting>,
 }
 
-/// Judges times of `query`'s collective on its ranks; the query's own size is ignored.
+/// Judges times of `query`'s collective on its ranks; the query's own size is ignored. Where the log says that hosts of
+/// a rack are nodes of their own, they are; where it has a variable that forces an algorithm or a protocol, a run that is
+/// not healthy is judged by what that takes.
 ///
 /// # Errors
 /// One rank; the machine has no expectation: a tier was never measured, and no parameter of it is known.
@@ -357,10 +382,34 @@ pub fn judge(
     facts: &Facts,
 ) -> Result<Verdict> {
     refuse_alone(query)?;
+    let apart = trays::said(&facts.evidence).and_then(|_| trays::apart(query));
+    let query = apart.as_ref().unwrap_or(query);
+    let run_by = facts.run_by(query);
+    let sizes: Vec<Bytes> =
+        times.iter().map(|t| t.0).filter(|&s| is_call(query.shape.collective, s)).collect();
     let expecting = Expecting::with(registry, query, None, dtype)?.unseen_tier(unseen);
-    let sizes = times.iter().map(|t| t.0);
-    let asked = (registry, query, dtype);
-    Ok(Judge::of(&expecting, asked, sizes, facts.run_by(query)).verdict(times, facts))
+    let judge = Judge::of(&expecting, (registry, query, dtype), sizes.clone(), run_by, None);
+    let verdict = judge.verdict(times, facts);
+    let forced = match verdict.ruling {
+        Ruling::Healthy => None,
+        Ruling::Ill | Ruling::CannotTell => Forced::of(query, run_by, &facts.evidence),
+    };
+    let Some(forced) = forced else { return Ok(verdict) };
+    // An algorithm that does not apply here cannot be forced.
+    let Ok(with) = forced.expecting(registry, dtype) else { return Ok(verdict) };
+    let with = with.unseen_tier(unseen);
+    let Some(setting) = forced.costs(&expecting, &with, &sizes) else { return Ok(verdict) };
+    let mut facts = facts.clone();
+    forced.variables.iter().for_each(|(name, _)| facts.evidence.without_variable(name));
+    let asked = (registry, &forced.query, dtype);
+    let judge = Judge::of(&with, asked, sizes, run_by, forced.algorithm);
+    let mut by_setting = judge.verdict(times, &facts);
+    if by_setting.ruling == Ruling::Ill && verdict.ruling != Ruling::Ill {
+        return Ok(verdict);
+    }
+    by_setting.notes.insert(0, setting.note.clone());
+    by_setting.setting = Some(setting);
+    Ok(by_setting)
 }
 
 /// Whether a call of the size communicates: only a barrier has no bytes.
@@ -376,6 +425,8 @@ pub struct Judge<'a> {
     dtype: Option<DataType>,
     sizes: Vec<Bytes>,
     run_by: RunBy,
+    /// The only algorithm that the run's variables leave.
+    only: Option<Algo>,
     ways: suspects::Ways,
 }
 
@@ -387,21 +438,22 @@ impl<'a> Judge<'a> {
         asked: (&'a Registry, &'a Query, Option<DataType>),
         sizes: impl IntoIterator<Item = Bytes>,
     ) -> Self {
-        Self::of(expecting, asked, sizes, Facts::default().run_by(asked.1))
+        Self::of(expecting, asked, sizes, Facts::default().run_by(asked.1), None)
     }
 
-    /// The same for runs of such a library.
+    /// The same for runs of such a library, which variables may leave only one algorithm.
     fn of(
         expecting: &'a Expecting<'a>,
         (registry, query, dtype): (&'a Registry, &'a Query, Option<DataType>),
         sizes: impl IntoIterator<Item = Bytes>,
         run_by: RunBy,
+        only: Option<Algo>,
     ) -> Self {
         let counts = |size: &Bytes| is_call(query.shape.collective, *size);
         let mut sizes: Vec<Bytes> = sizes.into_iter().filter(counts).collect();
         sizes.sort_unstable();
         let ways = suspects::Ways::default();
-        let mut judge = Self { expecting, registry, query, dtype, sizes, run_by, ways };
+        let mut judge = Self { expecting, registry, query, dtype, sizes, run_by, only, ways };
         let expected: Vec<Point> =
             judge.sizes.iter().map(|&s| judge.point(s, expecting.time(s), run_by)).collect();
         judge.ways = suspects::ways(&judge.lab(&expected, run_by));
@@ -417,16 +469,16 @@ impl<'a> Judge<'a> {
             matches!(self.query.shape.collective, Collective::Broadcast | Collective::Reduce);
         let learned = rooted && nodes > 1 && expected.basis >= Basis::Transferred;
         let doubt = if learned { doubt.max(ROOTED) } else { doubt };
-        let known = plateau::known((self.query, run_by), size, &expected);
-        Point { size, measured, expected, doubt, known }
+        let known = plateau::known((self.query, run_by, self.only), size, &expected);
+        Point { size, measured, cold: None, expected, doubt, known }
     }
 
     fn lab<'b>(&self, points: &'b [Point], run_by: RunBy) -> lab::Lab<'b>
     where
         'a: 'b,
     {
-        let Self { expecting, registry, query, dtype, .. } = *self;
-        lab::Lab { registry, query, expecting, dtype, points, run_by }
+        let Self { expecting, registry, query, dtype, only, .. } = *self;
+        lab::Lab { registry, query, expecting, dtype, points, run_by, only }
     }
 
     /// The verdict on times. For sizes other than those it was made for, suspects are simulated again.
@@ -439,11 +491,13 @@ impl<'a> Judge<'a> {
             .map(|&(size, time)| self.point(size, time, run_by))
             .collect();
         points.sort_by_key(|p| p.size);
+        let cold = cold::warmed(&mut points, &facts.in_place);
         let known =
             run_by == self.run_by && points.iter().map(|p| p.size).eq(self.sizes.iter().copied());
         let own = (!known).then(|| suspects::ways(&self.lab(&points, run_by)));
         let ways = own.as_ref().unwrap_or(&self.ways);
-        let verdict = self.judged(points, ways, facts);
+        let mut verdict = self.judged(points, ways, facts);
+        verdict.notes.extend(cold);
         if !facts.evidence.says(Sign::OneThread)
             || verdict.ruling != Ruling::Ill
             || verdict.health != Health::Slow
@@ -477,6 +531,7 @@ impl<'a> Judge<'a> {
             }
         }
         slow.ruling = Ruling::CannotTell;
+        slow.next = decide::steps(self.query, &slow.points, facts);
         slow.causes.retain(|cause| cause.id == ONE_THREAD);
         slow.notes.push(
             "one thread started the calls of several GPUs (nGpus is above 1), which may be all that is slow: a run \
@@ -495,7 +550,7 @@ impl<'a> Judge<'a> {
         let said = (facts, impossible.as_ref(), clues.as_slice());
         let lab = self.lab(&points, run_by);
         let lineup = suspects::line_up(&lab, ways, said);
-        let mut verdict = ruled(self.query, points, lineup, impossible, facts);
+        let mut verdict = ruled((self.query, self.only), points, lineup, impossible, facts);
         if verdict.health == Health::Healthy {
             let listed: Vec<&str> = verdict.causes.iter().map(|cause| cause.id).collect();
             verdict.notes.extend(clues::notes(&clues, &listed));
@@ -506,7 +561,7 @@ impl<'a> Judge<'a> {
 
 /// The verdict on the measured times, with the suspects.
 fn ruled(
-    query: &Query,
+    (query, only): (&Query, Option<Algo>),
     points: Vec<Point>,
     lineup: suspects::Lineup,
     impossible: Option<(Bytes, String)>,
@@ -524,7 +579,7 @@ fn ruled(
     if health == Health::Healthy && (lineup.odds > enough || lineup.set || facts.shared_gpu) {
         health = Health::Slow;
     }
-    let plateau = plateau::Plateau::of((query, facts.run_by(query)), &points);
+    let plateau = plateau::Plateau::of((query, facts.run_by(query), only), &points);
     if health == Health::Healthy && plateau.as_ref().is_some_and(|p| p.is_ill()) {
         health = Health::Slow;
     }
@@ -559,10 +614,14 @@ fn ruled(
             plateau.as_ref().is_some_and(|p| p.is_healthy()) && !points.iter().any(Point::is_late);
         ruling = if near { Ruling::Healthy } else { ruling };
     }
-    if ruling == Ruling::CannotTell && !ill && !facts.at_most {
-        // What the log itself names is said, even if the times neither show nor exclude it.
+    let open = ruling == Ruling::CannotTell && !ill && !facts.at_most;
+    let above = points.iter().any(|p| p.measured > p.expected.high);
+    if open {
+        // What the log itself names is said, even if the times neither show nor exclude it; above the band also what
+        // the times are nearer to.
         for suspect in &lineup.suspects {
-            let cause = suspect.named_cause(&points);
+            let nearer = || suspect.cause(&points).filter(|_| above && causes.len() < POSSIBLE);
+            let cause = suspect.named_cause(&points).or_else(nearer);
             let cause = cause.filter(|c| causes.iter().all(|known| known.id != c.id));
             causes.extend(cause.filter(|_| causes.len() < 5));
         }
@@ -572,18 +631,26 @@ fn ruled(
         ruling = Ruling::CannotTell;
         causes.retain(|cause| cause.off.is_none());
     }
-    let mut notes = notes(query, &points, basis);
+    // What a setting takes is no measurement, and its own note says where it comes from.
+    let mut notes = notes(query, &points, basis, only.is_none());
     notes.extend(facts.other_gpus(query).map(|(gpus, own)| {
         let name = &query.machine.name;
         format!(
             "the log lists {gpus}, and {name} has {own}: name the machine that ran it with --on"
         )
     }));
+    if let (Some(why), true) = (trays::said(&facts.evidence), is_apart(query)) {
+        let each = query.placement.per_node;
+        notes.push(format!(
+            "{why}: NICs, not NVLink, join the hosts of a rack, as with --gpus-per-node {each}"
+        ));
+    }
     notes.extend(facts.caveats.iter().cloned());
     if ill && !causes.iter().any(|c: &Cause| c.id == "not-one-call") {
         notes.extend(impossible.map(|(_, why)| why));
     }
-    notes.extend(plateau.filter(|_| health == Health::Slow).map(|p| p.words()));
+    let low = health == Health::Slow || open && above;
+    notes.extend(plateau.filter(|_| low).map(|p| p.words()));
     if facts.at_most {
         notes.push(
             "the times are upper bounds: they include waiting for late ranks, so they can show \
@@ -591,6 +658,10 @@ fn ruled(
                 .to_owned(),
         );
     }
+    let next = match ruling {
+        Ruling::CannotTell => decide::steps(query, &points, facts),
+        Ruling::Healthy | Ruling::Ill => Vec::new(),
+    };
     Verdict {
         ruling,
         health,
@@ -599,8 +670,18 @@ fn ruled(
         points,
         basis,
         causes,
+        next,
         notes,
+        nodes: query.placement.nodes(),
+        setting: None,
     }
+}
+
+/// Whether hosts of a rack are nodes of their own.
+fn is_apart(query: &Query) -> bool {
+    let Placement { per_node, ranks, .. } = query.placement;
+    let hardware = query.machine.hardware.as_ref();
+    hardware.is_some_and(|h| h.is_rack() && per_node <= h.host()) && ranks > per_node
 }
 
 /// The size whose time is impossible, and why: no algorithm is that fast on the machine.
@@ -618,9 +699,12 @@ fn impossible((query, run_by): (&Query, RunBy), points: &[Point]) -> Option<(Byt
     let overlap = matches!(shape.collective, Collective::Broadcast | Collective::Scatter);
     points.iter().find_map(|p| {
         let least = bound(shape, Volume::from(p.size), &fabric).ok()?;
-        // A machine's parameters are known to 10 % at best.
+        // A machine's parameters are known to 10 % at best. What a message over TCP takes is the kernel's and the
+        // virtual machine's: they differ by a factor of 2.
+        let tcp = query.machine.network == Some(NetworkKind::Tcp) && query.placement.nodes() > 1;
+        let known = if tcp { 0.5 } else { 0.8 };
         let at_least = if overlap { least.bandwidth } else { least.time() };
-        if p.measured.0 < 0.8 * at_least.0 {
+        if p.measured.0 < known * at_least.0 {
             let gpus =
                 "a CUDA graph, several operations in one call (nccl-tests -m), ";
             let why = format!(
@@ -655,10 +739,10 @@ fn impossible((query, run_by): (&Query, RunBy), points: &[Point]) -> Option<(Byt
 /// Up to this size bytes take less than a tenth of the time on every machine.
 const LATENCY_ALONE: Bytes = Bytes(4096);
 
-fn notes(query: &Query, points: &[Point], basis: Basis) -> Vec<String> {
+fn notes(query: &Query, points: &[Point], basis: Basis, by_itself: bool) -> Vec<String> {
     let mut notes = Vec::new();
     let is_barrier = query.shape.collective == Collective::Barrier;
-    if basis == Basis::Modelled {
+    if basis == Basis::Modelled && by_itself {
         // A fit needs sizes.
         let fit = if is_barrier { "" } else { "; fit a healthy log for a narrow one" };
         notes.push(format!(
@@ -673,8 +757,24 @@ fn notes(query: &Query, points: &[Point], basis: Basis) -> Vec<String> {
                 .to_owned(),
         );
     }
+    notes.extend(racks(query));
     notes.extend(above_the_link(query, points));
     notes
+}
+
+/// What nodes are where a node is a rack of several hosts.
+fn racks(query: &Query) -> Option<String> {
+    let hardware = query.machine.hardware.as_ref().filter(|h| h.is_rack())?;
+    let (name, nodes) = (&query.machine.name, query.placement.nodes());
+    match query.nodes_are {
+        Some(NodesAre::Racks { hosts }) => Some(format!(
+            "{hosts} nodes are taken for hosts of {name}, which NVLink joins within a rack"
+        )),
+        _ if nodes > 1 && query.placement.per_node > hardware.host() => {
+            Some(format!("a node of {name} is a rack: {nodes} racks"))
+        }
+        _ => None,
+    }
 }
 
 /// The note for a busbw above the rate of the links.
@@ -705,6 +805,11 @@ fn above_the_link(query: &Query, points: &[Point]) -> Option<String> {
         _ if adds => {
             "switches reduce (NVLS, SHARP): busbw counts 2(N - 1)/N·M, a port moves M once"
         }
+        1 if query.machine.hardware.as_ref().is_some_and(|h| h.is_staged(shape.ranks)) => {
+            "GPUs that access each other's memory (a driver with P2P) do that, and the profile has them go through the \
+             host's; so do faster links"
+        }
+        1 => "only faster links than these, or a switch that reduces, can do that",
         _ => "only in-network reduction (SHARP) or faster links than these can do that",
     };
     Some(format!("busbw of {} is above {what} ({link}): {why}", Bandwidth(most)))

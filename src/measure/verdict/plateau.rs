@@ -9,6 +9,7 @@ use super::likelihood::BAND;
 use super::{Point, SLOWDOWN};
 use crate::base::collective::Collective;
 use crate::base::quantity::{Bandwidth, Bytes, Ratio, Seconds, Volume};
+use crate::library::nccl::Algo;
 use crate::machine::fabric::Tier;
 use crate::machine::profile::{NetworkKind, line_rate};
 use crate::machine::query::{Machine, Query};
@@ -17,6 +18,9 @@ use crate::measure::logs::RunBy;
 
 /// A rate this close to that of a number of NICs counts as theirs.
 const NEAR: f64 = 0.08;
+
+/// What is asked about, the kind of library that ran it, and the only algorithm that the run's variables leave.
+pub(super) type Ran<'a> = (&'a Query, RunBy, Option<Algo>);
 
 /// The rate of a large call compared with that of the NICs.
 pub(super) struct Plateau {
@@ -88,14 +92,14 @@ const ABOVE: f64 = 1.05;
 
 impl Plateau {
     /// The plateau at the largest size, if it has one.
-    pub fn of(asked: (&Query, RunBy), points: &[Point]) -> Option<Self> {
+    pub fn of(asked: Ran<'_>, points: &[Point]) -> Option<Self> {
         let point = points.last()?;
         Self::at(asked, (point.size, point.measured), &point.expected)
     }
 
     /// The plateau at a size with this time, if NICs decide.
     fn at(
-        (query, run_by): (&Query, RunBy),
+        (query, run_by, only): Ran<'_>,
         (size, time): (Bytes, Seconds),
         expected: &Expectation,
     ) -> Option<Self> {
@@ -120,13 +124,14 @@ impl Plateau {
         let inside = query.machine.has_nvls() || query.machine.fabric.tiers.iter().any(adds);
         let Nic { rate: nic, line, least } = nic(&query.machine)?;
         let reached = |time: Seconds| Volume::from(size).0 * factor / time.0;
-        // Then busbw counts bytes that do not move.
-        let passes = shape.collective == AllReduce && (adds(tier) || nodes == 2 && inside);
+        // Then busbw counts bytes that do not move. A ring or a tree that is forced adds nothing in switches.
+        let sums = !matches!(only, Some(Algo::Ring | Algo::Tree));
+        let passes = shape.collective == AllReduce && sums && (adds(tier) || nodes == 2 && inside);
         let healthy = match shape.collective {
             _ if passes => None,
             // The rate measured between one pair is not the wire's.
             _ if nodes == 2 && !line => None,
-            AllReduce if nodes == 2 => Some(TWO),
+            AllReduce if nodes == 2 && only != Some(Algo::Ring) => Some(TWO),
             _ => Some(WIRE),
         };
         Some(Self {
@@ -181,9 +186,13 @@ impl Plateau {
         let all = nic * Ratio(f64::from(nics));
         let (rate, named, why) = match self.once {
             Some(algbw) => {
-                (algbw, "algbw", ", where a tree or sums in switches send each byte once")
+                let why = ", where a tree or sums in switches send each byte once".to_owned();
+                // The algorithm is expected, not known.
+                let ring = format!("; a ring would use {:.0} % of all", 100.0 * self.part());
+                let fills = LEAST..=1.0 + NEAR;
+                (algbw, "algbw", if fills.contains(&self.part()) { why + &ring } else { why })
             }
-            None => (self.busbw, "busbw", ""),
+            None => (self.busbw, "busbw", String::new()),
         };
         if let Some((whole, nics)) = self.whole() {
             let carry = if whole > 1 { "carry" } else { "carries" };
@@ -209,7 +218,7 @@ pub(super) struct Known {
 
 /// Combines the expectation and, where it is more certain, the wire's rate: two measurements of one thing,
 /// each with its weight.
-pub(super) fn known(asked: (&Query, RunBy), size: Bytes, expected: &Expectation) -> Known {
+pub(super) fn known(asked: Ran<'_>, size: Bytes, expected: &Expectation) -> Known {
     let own = deviation(expected);
     let plateau = Plateau::at(asked, (size, expected.time), expected);
     // The rate measured between one pair of ranks is not the wire's; and where healthy runs are known to

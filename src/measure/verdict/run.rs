@@ -84,6 +84,7 @@ pub fn runs(file: &str, log: &Imported, left_out: &mut Vec<String>) -> Vec<Run> 
             if row.in_place == in_place {
                 run.times.push((row.size, time));
             } else {
+                run.facts.in_place.push((row.size, time));
                 places += 1;
             }
         }
@@ -112,7 +113,7 @@ pub fn runs(file: &str, log: &Imported, left_out: &mut Vec<String>) -> Vec<Run> 
 fn joined(tables: Vec<Run>) -> Vec<Run> {
     let tables: Vec<Run> = tables.into_iter().filter(|run| !run.times.is_empty()).collect();
     let each: Vec<Run> = tables.iter().cloned().map(medians).collect();
-    let all: Vec<Observation> = each.iter().flat_map(observed).collect();
+    let all: Vec<Observation> = each.iter().flat_map(|run| observed(run, &run.times)).collect();
     if tables.iter().all(|run| run.traced.is_empty()) && contradiction(&all).is_some() {
         return tables;
     }
@@ -126,10 +127,10 @@ fn joined(tables: Vec<Run>) -> Vec<Run> {
     vec![first]
 }
 
-/// Its times, as observations of one machine.
-fn observed(run: &Run) -> Vec<Observation> {
+/// Times of a run, as observations of one machine.
+fn observed(run: &Run, times: &[(Bytes, Seconds)]) -> Vec<Observation> {
     let placed = Placed { ranks: run.ranks.unwrap_or(1), nodes: run.nodes.unwrap_or(1) };
-    run.times.iter().map(|&(size, time)| Observation { placed, size, time }).collect()
+    times.iter().map(|&(size, time)| Observation { placed, size, time }).collect()
 }
 
 /// What a format's sizes count is documented for all but these.
@@ -142,8 +143,11 @@ fn sizes(format: &str) -> Sizes {
 }
 
 fn medians(mut run: Run) -> Run {
-    let each = observed(&run);
+    let each = observed(&run, &run.times);
+    let in_place = observed(&run, &run.facts.in_place);
     run.facts.caveats.extend(contradiction(&each));
-    run.times = observations(each).into_iter().map(|o| (o.size, o.time)).collect();
+    let by_size = |all| observations(all).into_iter().map(|o| (o.size, o.time)).collect();
+    run.times = by_size(each);
+    run.facts.in_place = by_size(in_place);
     run
 }

@@ -7,7 +7,7 @@
 use super::clues::{Clue, needed};
 use super::lab::Lab;
 use super::likelihood::{Figures, Likelihood, sum_ln};
-use super::mechanism::{MECHANISMS, PROTO_NEXT, Wire};
+use super::mechanism::{MECHANISMS, Mechanism, PROTO_NEXT, Wire};
 use super::{Cause, Facts, Point, Sizes, prior};
 use crate::base::order::falling;
 use crate::base::quantity::{Bytes, Ratio};
@@ -221,12 +221,15 @@ pub(super) fn ways(lab: &Lab) -> Ways {
         lab.nics(),
         lab.switches().into_iter().collect(),
         lab.tiers(),
+        lab.trays().into_iter().collect(),
         lab.protocols(),
         lab.algorithms(),
         lab.cliff().into_iter().collect(),
     ];
     ways.extend(lab.slow().into_iter().map(|one| vec![one]));
-    ways.extend(MECHANISMS.iter().filter_map(|cause| {
+    // What a variable forces is known, and another algorithm cannot run.
+    let may_be = |cause: &&Mechanism| lab.only.is_none() || cause.forces.is_none();
+    ways.extend(MECHANISMS.iter().filter(may_be).filter_map(|cause| {
         let next = cause.next.of(lab.run_by)?.to_owned();
         let forms = (cause.forms)(&wire);
         let (id, what) = (cause.id, cause.what.to_owned());
