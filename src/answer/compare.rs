@@ -60,7 +60,7 @@ pub struct RunView {
     pub side: Option<Side>,
     /// What the expectation is based on.
     pub basis: Basis,
-    /// What variables forced, if the run is judged by what that takes.
+    /// What variables forced, if the run was compared with what that takes.
     pub setting: Option<SettingView>,
     /// Where busbw falls although sizes grow.
     pub breaks: Option<BreakView>,

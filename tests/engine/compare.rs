@@ -969,12 +969,15 @@ fn a_forced_ring_is_judged_as_a_ring() {
         number(&format!("{ask} --busbw {busbw}"), evidence)
     };
     let (code, run) = ask("370GB/s", "NCCL_ALGO=Ring");
-    assert_eq!(code, 0, "{run}");
+    assert_eq!((code, run["causes"][0]["id"].as_str()), (1, Some("setting")), "{run}");
+    assert!(run["causes"][0]["what"].to_string().contains("as fast as that lets it be"), "{run}");
+    assert_eq!(run["causes"].as_array().map(Vec::len), Some(1), "{run}");
     assert_eq!(run["setting"]["what"], "NCCL_ALGO=Ring", "{run}");
     assert!(run["setting"]["cost"].as_f64() > Some(1.15), "{run}");
     assert!(run["notes"].to_string().contains("NCCL_ALGO=Ring is set: expected are"), "{run}");
     let (code, run) = ask("48GB/s", "NCCL_ALGO=Ring");
     assert_eq!(code, 1, "{run}");
+    assert!(run["causes"][0]["id"] != "setting", "{run}");
     let (code, run) = ask("370GB/s", "NCCL_DEBUG=INFO");
     assert!(code != 0 && run["setting"].is_null(), "{run}");
 }

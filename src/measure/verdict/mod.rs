@@ -363,13 +363,13 @@ pub struct Verdict {
     pub notes: Vec<String>,
     /// The nodes that ran it: the hosts of a rack where the log says that NVLink does not join them.
     pub nodes: u32,
-    /// What variables forced, if the run is judged by what that takes.
+    /// What variables forced, if the run was compared with what that takes.
     pub setting: Option<Setting>,
 }
 
 /// Judges times of `query`'s collective on its ranks; the query's own size is ignored. Where the log says that hosts of
 /// a rack are nodes of their own, they are; where it has a variable that forces an algorithm or a protocol, a run that is
-/// not healthy is judged by what that takes.
+/// not healthy is compared with what that takes, too.
 ///
 /// # Errors
 /// One rank; the machine has no expectation: a tier was never measured, and no parameter of it is known.
@@ -406,6 +406,10 @@ pub fn judge(
     let mut by_setting = judge.verdict(times, &facts);
     if by_setting.ruling == Ruling::Ill && verdict.ruling != Ruling::Ill {
         return Ok(verdict);
+    }
+    // As fast as what was forced, and slower than what would run by itself: the setting is what makes it slow.
+    if by_setting.ruling == Ruling::Healthy && verdict.ruling == Ruling::Ill {
+        by_setting = Verdict { causes: vec![setting.cause()], ..verdict };
     }
     by_setting.notes.insert(0, setting.note.clone());
     by_setting.setting = Some(setting);

@@ -2,8 +2,10 @@
 //!
 //! `NCCL_ALGO=Ring` on two nodes measures NICs: the run takes what a ring takes, and is no sign of a fault. Where a
 //! variable leaves one algorithm or one protocol, the run is therefore compared with what that takes, unless it is
-//! healthy without looking at the variable. What the setting costs is reported beside the verdict.
+//! healthy without looking at the variable. What the setting costs is reported beside the verdict. A run that is ill
+//! without it, and as fast as it lets it be, has one cause: the setting.
 
+use super::Cause;
 use crate::base::error::Result;
 use crate::base::quantity::{Bytes, Ratio, Seconds};
 use crate::library::nccl::{Algo, Function, Proto, Settings};
@@ -100,6 +102,21 @@ impl Forced {
             note += &format!("; {}", at(most));
         }
         Some(Setting { what, cost: Ratio(cost(last)), note })
+    }
+}
+
+impl Setting {
+    /// The cause of a run that is as fast as it lets it be.
+    pub(super) fn cause(&self) -> Cause {
+        Cause {
+            id: "setting",
+            what: format!("{} is set, and the run is as fast as that lets it be", self.what),
+            off: None,
+            chance: Ratio(1.0),
+            evidence: format!("{:.2} times as long as without it at large sizes", self.cost.0),
+            next: "leave the variable out, unless it is meant: links and NICs show nothing slow"
+                .to_owned(),
+        }
     }
 }
 
