@@ -42,7 +42,7 @@ pub(super) struct Args {
     /// A measured time of this call on the machine, or a log of it: 1MiB=88us, run.log
     #[arg(long, value_name = "SIZE=TIME|FILE")]
     seen: Vec<String>,
-    /// Show only algorithms that this library ships: nccl, openmpi, mpich or gloo
+    /// Show only algorithms that this library ships: nccl, rccl, openmpi, mpich or gloo
     #[arg(long, value_name = "LIBRARY", hide_short_help = true)]
     ships: Option<String>,
     /// Split messages into whole elements of this data type where they do not divide evenly
@@ -239,6 +239,13 @@ impl Args {
     }
 
     fn typed_size(&self) -> Result<Option<Bytes>> {
+        let typed = self.size.as_ref().or(self.at.as_ref());
+        if let Some(list) = typed.filter(|typed| typed.contains(',')) {
+            return Err(Error::input(format!("`{list}` is several sizes, and one is asked for"))
+                .help(
+                    "give one, or a range: -b 1M -e 1G -f 2 (--format csv for a table of numbers)",
+                ));
+        }
         match (&self.size, &self.at) {
             (Some(typed), _) => size("--size", Some(typed)),
             (None, at) => size("", at.as_ref()),

@@ -274,7 +274,9 @@ impl Fabric {
         self.tiers.iter().position(fits).map(|i| i + 1).ok_or_else(|| {
             let most = self.tiers.iter().filter_map(|t| t.span).max().map_or(0, NonZeroU32::get);
             Error::input(format!("{ranks} ranks are more than the machine joins"))
-                .help(format!("use at most {most}, or name a profile with a network"))
+                .help(format!(
+                    "use at most {most}, name a profile with a network, or give one: --alpha-inter and --bw-inter"
+                ))
         })
     }
 

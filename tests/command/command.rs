@@ -187,6 +187,7 @@ fn wrong_input_gets_three_lines() {
     let cases = [
         ("allreduce --n 8 --size 1MB --algorithm rabenseifer", "did you mean `rabenseifner`?"),
         ("allreduce --n 8 --size 16parsecs", "unit `parsecs` is unknown"),
+        ("allreduce 1M,8M,1G --n 8", "-b 1M -e 1G -f 2"),
         ("allreduce --n 8 --size 16Mb", "16 megabits, not bytes"),
         ("allreduce --n -4 --size 1MB", "it cannot be negative"),
         ("allreduce --n 0 --size 1MB", "there must be at least one"),
