@@ -241,7 +241,9 @@ impl Args {
     fn typed_size(&self) -> Result<Option<Bytes>> {
         let typed = self.size.as_ref().or(self.at.as_ref());
         if let Some(list) = typed.filter(|typed| typed.contains(',')) {
+            let place = if self.size.is_some() { format!("--size {list}") } else { list.clone() };
             return Err(Error::input(format!("`{list}` is several sizes, and one is asked for"))
+                .at(place)
                 .help(
                     "give one, or a range: -b 1M -e 1G -f 2 (--format csv for a table of numbers)",
                 ));
