@@ -127,7 +127,9 @@ fn ill(kind: &Kind, wire: &Wire, octaves: &[f64], random: &mut Draws) -> Option<
 }
 
 fn count(verdict: &Verdict, right: &[&str]) -> Count {
-    let first = verdict.causes.first().map_or("", |c| c.id);
+    // What cannot be told lists possible causes, which name none.
+    let named = verdict.causes.first().filter(|_| verdict.ruling == Ruling::Ill);
+    let first = named.map_or("", |c| c.id);
     let one = |is: bool| u32::from(is);
     Count {
         all: 1,

@@ -239,19 +239,18 @@ impl Args {
     }
 
     fn typed_size(&self) -> Result<Option<Bytes>> {
-        let typed = self.size.as_ref().or(self.at.as_ref());
-        if let Some(list) = typed.filter(|typed| typed.contains(',')) {
-            let place = if self.size.is_some() { format!("--size {list}") } else { list.clone() };
+        let (flag, typed) = match &self.size {
+            Some(_) => ("--size", &self.size),
+            None => ("", &self.at),
+        };
+        if let Some(list) = typed.as_ref().filter(|typed| typed.contains(',')) {
             return Err(Error::input(format!("`{list}` is several sizes, and one is asked for"))
-                .at(place)
+                .at(format!("{flag} {list}").trim_start().to_owned())
                 .help(
                     "give one, or a range: -b 1M -e 1G -f 2 (--format csv for a table of numbers)",
                 ));
         }
-        match (&self.size, &self.at) {
-            (Some(typed), _) => size("--size", Some(typed)),
-            (None, at) => size("", at.as_ref()),
-        }
+        size(flag, typed.as_ref())
     }
 
     /// The size and the flags about it; `alone` if it is the only question.
