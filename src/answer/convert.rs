@@ -368,7 +368,9 @@ fn counts(tool: Tool, collective: Collective) -> Option<(&'static str, bool, &'s
         (Tool::Mpi, _) => ("one rank's block", true, "unverified"),
         (Tool::Osu, C::ReduceScatter) => ("the whole vector", false, "unverified"),
         (Tool::Osu, _) => ("one block", true, "logs"),
-        (Tool::Imb, C::ReduceScatter) => ("the whole vector", false, "logs"),
+        (Tool::Imb, C::ReduceScatter) => {
+            ("one block (before 2019 Update 1: the whole vector)", true, "source")
+        }
         (Tool::Imb, C::AllGather | C::AllToAll) => ("one block", true, "logs"),
         (Tool::Imb, _) => ("one block", true, "unverified"),
         (Tool::OneCcl, C::AllGather) => ("one rank's input", true, "logs"),

@@ -75,7 +75,13 @@ pub(super) struct Args {
     #[arg(long)]
     update: bool,
     /// The margin for --update
-    #[arg(long, value_name = "PERCENT", default_value = "10%", requires = "update")]
+    #[arg(
+        long,
+        value_name = "PERCENT",
+        default_value = "10%",
+        requires = "update",
+        allow_hyphen_values = true
+    )]
     margin: String,
     /// The date for which waivers are checked, such as 2026-12-31; default: today
     #[arg(long, value_name = "DATE")]

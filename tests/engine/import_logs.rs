@@ -496,6 +496,11 @@ fn trap_16_osu_sizes_and_units() {
         assert_eq!(table.tested, Tested::Collective(collective), "equal counts");
         assert_eq!(table.warnings.is_empty(), collective == ReduceScatter, "{title}");
     }
+    // `osu_reduce_scatter_block.c` divides the elements by the ranks, and the rest is not sent.
+    let block = only(&OSU.replace("Allreduce", "Reduce_scatter_block"));
+    assert_eq!((block.rows.len(), block.left_out[0].count), (table.rows.len() - 2, 2), "{block:?}");
+    let derived = OSU.replace("Avg Latency(us)", "Avg Latency(us)  Transmit Size");
+    assert!(look(&derived).tables[0].refused.as_ref().unwrap().what.contains("derived datatype"));
     // Over NCCL each rank has whole elements, and what is left of a size is not sent.
     let over = |library: &str| {
         let rows =
@@ -614,6 +619,11 @@ fn trap_22_imb_sizes() {
     let silent = look(&without(IMB, "Intel(R)"));
     assert_eq!(silent.tables[2].rows[0].size, Bytes(16));
     assert!(silent.tables[2].warnings[0].contains("names no release"), "{silent:?}");
+    // A row that was not measured stands in the table.
+    let last = "262144           40        48.99        59.87        54.43\n";
+    let over = " 524288 time-out.; Time limit (secs_per_sample * msg_sizes_list_len) is over\n";
+    let over = &look(&IMB.replacen(last, &format!("{last}{over}"), 1)).tables[1];
+    assert!(over.left_out.iter().any(|left| left.why == "not measured: time-out"), "{over:?}");
     // Copied through a spreadsheet.
     let tabs = look(
         &IMB.replace("Benchmarking Allreduce", "Benchmarking\tAllreduce\t")

@@ -60,9 +60,9 @@ words! {
     pub enum Generation {
         /// V100.
         Volta = "volta",
-        /// A100, A40, A30, RTX 3090.
+        /// A100, A40, A30, A10, RTX 3090.
         Ampere = "ampere",
-        /// L40S, L20, L4, RTX 4090.
+        /// L40S, L40, L20, L4, RTX 4090.
         Ada = "ada",
         /// H100, H200, H800, H20.
         Hopper = "hopper",

@@ -9,14 +9,14 @@ pub(super) fn find(name: &str) -> Option<&'static Builtin> {
     BUILTIN.iter().find(|b| b.names.iter().any(|known| same(known, name)))
 }
 
-/// What catalogues and tools write before the name: Azure's sizes, SageMaker's instances, `nvidia-smi`.
-const BEFORE: [&str; 3] = ["standard", "ml", "nvidia"];
+/// What catalogues and tools write before the name: Azure's sizes, SageMaker's instances, `nvidia-smi`, `rocm-smi`.
+const BEFORE: [&str; 6] = ["standard", "ml", "nvidia", "tesla", "amd", "instinct"];
 
 /// A machine's name without that.
 fn bare(name: &str) -> &str {
     match name.split_once(SEPARATORS) {
         Some((first, rest)) if BEFORE.iter().any(|before| first.eq_ignore_ascii_case(before)) => {
-            rest
+            bare(rest)
         }
         _ => name,
     }
@@ -48,7 +48,8 @@ pub fn unknown<'a>(name: &'a str, others: impl Iterator<Item = &'a str>) -> Erro
         }
         Some(near) => format!("did you mean `{near}`? `collcost profiles` lists all"),
         None => match &related(&lower)[..] {
-            [] => "`collcost profiles` lists the known machines".to_owned(),
+            [] => "`collcost profiles` lists the known machines; --alpha and --bw describe any other"
+                .to_owned(),
             like => {
                 format!("named like it: `{}`; `collcost profiles` lists all", like.join("`, `"))
             }
@@ -179,11 +180,11 @@ mod tests {
             let said = said(typed);
             assert!(said.contains(&format!("did you mean `{name}`?")), "{typed}: {said}");
         }
-        for typed in
-            ["mi250x", "g6e", "g6.48xlarge", "t4", "b100", "p100", "mi100", "a10", "a10g", "a5000"]
+        for typed in ["mi250x", "g6e", "g6.48xlarge", "t4", "b100", "p100", "mi100", "a16", "a5000"]
         {
             assert!(
-                said(typed).ends_with("`collcost profiles` lists the known machines"),
+                said(typed)
+                    .ends_with("lists the known machines; --alpha and --bw describe any other"),
                 "{typed}"
             );
         }

@@ -78,14 +78,20 @@ pub(super) fn decimals(field: &str) -> usize {
     field.split_once('.').map_or(0, |(_, behind)| behind.len())
 }
 
+/// In microseconds: no call is as short.
+const PICOSECOND: f64 = 1e-6;
+
 /// A time in microseconds; `None` if it is zero or not a number.
 ///
 /// # Errors
-/// A negative time.
+/// A negative time, or one that nothing takes.
 pub(super) fn micros(field: &str, line: usize) -> Read<Option<Seconds>> {
     let Some(time) = number(field) else { return Ok(None) };
     if time < 0.0 {
         return Err(Refused::at(line, format!("`{field}` is a negative time")));
+    }
+    if time > 0.0 && time < PICOSECOND {
+        return Err(Refused::at(line, format!("`{field}` is shorter than a picosecond")));
     }
     Ok((time > 0.0).then_some(Seconds(time * 1e-6)))
 }

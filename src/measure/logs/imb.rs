@@ -283,6 +283,13 @@ impl Table {
         let numbers = figures.iter().take_while(|f| field::number(f).is_some()).count();
         let have = numbers + usize::from(!barrier);
         let last = fields.get(count - 1).copied().unwrap_or("");
+        // `8192 time-out.; Time limit …` stands for a row that was not measured (IMB_output.c).
+        if let Some(why) = figures.first().map(|f| f.trim_end_matches([';', '.']))
+            && ["time-out", "int-overflow", "out-of-mem"].contains(&why)
+        {
+            draft.leave_out(line.number, format!("not measured: {why}"));
+            return Ok(Taken::Yes);
+        }
         if numbers == 0 && figures.len() > 2 {
             return Ok(Taken::No);
         }

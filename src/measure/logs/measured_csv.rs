@@ -101,6 +101,9 @@ impl Reader for Table {
     }
 }
 
+/// What the column of ranks may be called.
+const RANKS: [&str; 2] = ["n_ranks", "ranks"];
+
 /// The columns of a heading, if the line is one.
 ///
 /// # Errors
@@ -118,7 +121,7 @@ fn heading(line: &Line) -> Read<Option<Columns>> {
     let column = |all: &[&str]| names.iter().position(|n| all.contains(&n.as_str()));
     let needed = [
         ("collective", column(&["collective"])),
-        ("ranks", column(&["n_ranks", "ranks"])),
+        ("ranks", column(&RANKS)),
         ("bytes", column(&["bytes"])),
         ("time_us", column(&["time_us"])),
     ];
@@ -144,6 +147,10 @@ fn heading(line: &Line) -> Read<Option<Columns>> {
     if let Some(name) = READ.iter().find(twice) {
         return Err(Refused::at(line.number, format!("the table has two columns `{name}`"))
             .help("remove one of them"));
+    }
+    if RANKS.iter().all(|name| names.iter().any(|n| n == name)) {
+        let what = format!("the table has two columns of ranks, {}", RANKS.join(" and "));
+        return Err(Refused::at(line.number, what).help("remove one of them"));
     }
     Ok(Some(Columns {
         separator,
@@ -430,6 +437,15 @@ mod tests {
             let error = rows(text).unwrap_err().to_string();
             assert!(error.contains(said) && error.contains("time_us"), "{error}");
         }
+    }
+
+    #[test]
+    fn two_columns_of_ranks_and_times_of_nothing_are_refused() {
+        let error = |text: &str| rows(text).unwrap_err().to_string();
+        let two = error("collective,ranks,n_ranks,bytes,time_us\nallreduce,8,16,1,1\n");
+        assert!(two.contains("two columns of ranks, n_ranks and ranks"), "{two}");
+        let short = error("collective,ranks,bytes,time_us\nallreduce,8,1,1e-300\n");
+        assert!(short.contains("shorter than a picosecond"), "{short}");
     }
 
     #[test]

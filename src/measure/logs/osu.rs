@@ -7,8 +7,8 @@
 //! ```
 //!
 //! The number of ranks is not printed. Sizes are those of a rank's block in all-gather, scatter, gather
-//! and all-to-all, and of the whole vector elsewhere. A reduce-scatter over NCCL leaves out what would not be whole
-//! elements of every rank; one over MPI gives some ranks an element more. The tests of calls with counts, such as `osu_alltoallv`,
+//! and all-to-all, and of the whole vector elsewhere. A reduce-scatter over NCCL and `Reduce_scatter_block` leave out what
+//! would not be whole elements of every rank; `Reduce_scatter` over MPI gives some ranks an element more. The tests of calls with counts, such as `osu_alltoallv`,
 //! pass the same count for every rank. MB are 10^6 bytes; for many messages at once MB/s are
 //! a rate, not a time. The heading may name fewer columns than rows have (`-f` of 7.3). Every number has
 //! two decimals, which reveals a truncated one.
@@ -82,6 +82,9 @@ impl Reader for Table {
         }
         if let Some(rest) = text.strip_prefix("Datatype:") {
             self.dtype = DataType::named(rest.trim().trim_end_matches('.'));
+            if let (Some(draft), Some(dtype)) = (log.last(), self.dtype) {
+                draft.element = draft.element.map(|_| dtype.bytes());
+            }
             return Ok(Taken::Yes);
         }
         if let Some((_, rest)) = text.split_once("[ pairs: ") {
@@ -124,8 +127,9 @@ impl Table {
                 draft.size_is = size_is(collective);
                 // Its count is the size in floats over the ranks, rounded down.
                 let over_ccl = ["NCCL", "RCCL"].iter().any(|library| over.starts_with(library));
+                let divides = over_ccl && collective == C::ReduceScatter;
                 draft.element =
-                    (over_ccl && collective == C::ReduceScatter).then_some(DataType::F32.bytes());
+                    (divides || what == "Reduce_scatter_block").then_some(DataType::F32.bytes());
                 // Libraries have separate algorithms for these calls.
                 if let Some(name) = what.split(' ').next().filter(|name| name.ends_with('v')) {
                     draft.warn(format!("{what} has a count for every rank; OSU passes equal ones"));
@@ -184,6 +188,12 @@ impl Table {
             draft.refuse(
                 "a collective that overlaps computation has a different time",
                 "run the blocking test",
+            );
+        }
+        if text.contains("Transmit Size") {
+            draft.refuse(
+                "a derived datatype (-D) moves another size, and is packed within the time",
+                "run the test without -D",
             );
         }
         // Units are in brackets: (us), (MB/s), (%).

@@ -128,7 +128,7 @@ fn every_fault_of_a_file_is_named_in_one_run() {
             "b.toml:16:12: `1x` is not a time: unit `x` is unknown",
             "b.toml:19:8: `b` is the name of another budget: b.toml:12",
             "b.toml:23:12: the budget can never fail: one rank sends nothing",
-            "b.toml:30:12: the budget can never fail: 3000 s is over 100 times off 4.14 ms",
+            "b.toml:30:12: the budget can never fail: 3000 s is over 100 times off 4.153 ms",
             "b.toml:33:8: `c` is the name of another budget: b.toml:26",
             "b.toml:37:13: `3` is a bandwidth without unit: bits or bytes per second?",
             "b.toml:38:12: a budget has one limit: max_time and min_busbw",

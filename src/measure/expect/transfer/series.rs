@@ -11,6 +11,8 @@ use super::features::{Class, Features, Net};
 const COMMON: f64 = 0.0144;
 const BOARD: f64 = 0.16;
 const NETWORK: f64 = 0.0144;
+/// And by the very same board on the same network, over nodes.
+const PRODUCT: f64 = 0.1;
 /// The similarity of another collective; all-gather and reduce-scatter are more similar to each other, as
 /// are gather and scatter.
 const OTHER: f64 = 0.5;
@@ -62,6 +64,9 @@ pub(super) fn likeness(asked: &Asked, machine: &Features, series: &Series) -> f6
     let mut sum = COMMON * placed * if same { 1.0 } else { CLASS };
     if same {
         sum += BOARD * placed * generations(machine, series);
+        if both && machine.board == series.board && series.is_on(machine) {
+            sum += PRODUCT * placed;
+        }
     }
     if both {
         sum += NETWORK * near * if machine.net == series.net { 1.0 } else { OTHER_NETWORK };
