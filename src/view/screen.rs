@@ -20,7 +20,7 @@ use crate::answer::{
 };
 use crate::base::collective::Collective;
 use crate::base::quantity::{Bandwidth, Bytes, Seconds, TimeUnit};
-use crate::measure::expect::{NOTHING, Rules};
+use crate::measure::expect::{Basis, NOTHING, Rules};
 use crate::model::algorithm::Library;
 
 /// Rows of the table by default.
@@ -55,7 +55,11 @@ pub(super) fn answer(page: &mut Page, report: &Cost) {
     page.entry(label("better?"), better(report));
     let bound = match report.bound_s {
         Some(least) if least > expect.time_s => {
-            format!("{} by the machine's parameters; real runs are faster", Seconds(least))
+            let whose = match expect.basis {
+                Basis::Transferred => "runs of other machines",
+                _ => "real runs",
+            };
+            format!("{} by the machine's parameters; {whose} are faster", Seconds(least))
         }
         Some(least) if least > expect.low_s => {
             format!("{} by the machine's parameters; some real runs are faster", Seconds(least))
