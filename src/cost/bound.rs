@@ -153,7 +153,10 @@ fn rank_bound(collective: Collective, ranks: u32, tiers: &[Tier], adds: bool) ->
             Ports::Half(k) if in_turns => k.get().min(2 * (ranks - 1)),
             ports => ports.sends(ranks - 1),
         };
-        let slice = tier.wires.torus().and_then(|torus| torus.slice(ranks));
+        // Of several slices all are alike, or as many links are not known to be the least.
+        let inside = tier.span.map_or(ranks, |span| span.get().min(ranks));
+        let torus = tier.wires.torus().filter(|_| ranks.is_multiple_of(inside));
+        let slice = torus.and_then(|torus| torus.slice(inside));
         let links = slice.map_or(f64::INFINITY, |slice| slice.links_for(collective).0);
         rate += f64::from(ports.max(driven)).min(links) / tier.inverse()?;
     }

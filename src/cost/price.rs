@@ -103,22 +103,24 @@ fn too_far(algorithm: &dyn Algorithm, shape: &Shape, fabric: &Fabric) -> Option<
     if matches!(shape.collective, C::SendRecv | C::Gather | C::Scatter | C::Barrier) {
         return None;
     }
-    let closed = fabric.slice(shape.ranks).map(Torus::is_closed);
-    match (algorithm.meta().id, closed) {
-        ("torus", Some(true)) | ("mesh", Some(false)) => return None,
-        ("torus", Some(false)) => return Some("the ends of the sides of this slice have no link"),
-        ("mesh", Some(true)) => return Some("the ends of the sides of this slice have links, too"),
+    let slice = fabric.slice(shape.ranks);
+    let is_open = slice.is_some_and(Torus::is_open);
+    match algorithm.meta().id {
+        "torus" if is_open => return Some("the ends of the sides of this slice have no link"),
+        "mesh" if !is_open => return Some("the ends of a side of this slice have links, too"),
+        "torus" | "mesh" => return None,
         _ => {}
     }
-    let sides = fabric.slice(shape.ranks).map(|slice| slice.sides);
+    let sides = slice.map(|slice| slice.sides);
     let is_line = sides.is_some_and(|s| s.lengths().iter().filter(|&&side| side > 1).count() < 2);
-    let is_open_line = is_line && closed == Some(false);
+    let is_open_line = is_line && is_open;
     let (mut is_ring, mut meets) = (true, false);
     algorithm.steps(shape, &mut |step| {
         meets |= step.at_once > 1 || matches!(step.route, Route::Pairs(_));
         // Between slices a message leaves by the network.
         is_ring &= step.level == Level::Outer
             || match step.route {
+                Route::Side(_) => true,
                 Route::Offset(d) => d == 1,
                 Route::Pairs(d) => d == 1 || d == shape.ranks - 1,
                 _ => false,

@@ -11,7 +11,7 @@ use crate::base::words::{one_of, words};
 use crate::machine::link::{Link, Times};
 use crate::machine::wires::{Torus, Wires};
 use crate::model::algorithm::{Edges, Route, Step, skips};
-use crate::model::formula::{Level, Params, Ports, Shape};
+use crate::model::formula::{Dims, Level, Params, Ports, Shape};
 use crate::model::schedule::modulo;
 
 /// Links of one kind: inside a node, or between nodes.
@@ -310,13 +310,19 @@ impl Fabric {
         // One rank of each domain talks to none inside it.
         let tiers = self.tiers[..self.depth(ranks)?].iter();
         let used = tiers.filter(|t| t.span.is_none_or(|span| span.get() > 1)).map(|t| t.ports);
-        if let (Some(slice), Some(Ports::Full(k))) =
-            (self.slice(ranks), self.tiers.first().map(|t| t.ports))
-        {
-            return Ok(Ports::full(k.get().min(slice.most_links().max(1))));
+        if let Some(ports) = self.ports_of_slice(ranks).filter(|_| self.torus(ranks).is_some()) {
+            return Ok(ports);
         }
         // With equally many sends at once, half duplex is the lesser.
         Ok(used.min_by_key(|p| (p.sends(u32::MAX), !p.is_half())).unwrap_or(Ports::ONE))
+    }
+
+    /// The transfers that a rank of a slice can make at once: no more than it has links there.
+    fn ports_of_slice(&self, ranks: u32) -> Option<Ports> {
+        match (self.slice(ranks)?, self.tiers.first()?.ports) {
+            (slice, Ports::Full(k)) => Some(Ports::full(k.get().min(slice.most_links().max(1)))),
+            _ => None,
+        }
     }
 
     /// The shape of a question on this machine: the machine's ports, rails and domains.
@@ -331,10 +337,14 @@ impl Fabric {
     /// The shape, with its missing parts taken from the machine.
     pub(crate) fn fill(&self, shape: &Shape) -> Shape {
         let group = self.group().filter(|g| g.get() < shape.ranks);
+        let slice = self.slice_of(shape.ranks, shape.params.dims);
+        let inside = group.and_then(|_| self.ports_of_slice(shape.ranks));
         let params = Params {
             rails: shape.params.rails.or_else(|| self.rails(shape.ranks)),
             c_real: shape.params.c_real.or(self.c_real),
-            dims: shape.params.dims.or_else(|| Some(self.slice(shape.ranks)?.sides)),
+            dims: shape.params.dims.or_else(|| Some(slice?.sides)),
+            open: slice.map_or(shape.params.open, Torus::open),
+            ports_inside: shape.params.ports_inside.or(inside),
             beside_root: group.and_then(|group| self.beside_root(shape.ranks, group)),
             // Dealt to domains in turn, each rank is in another than the one before it.
             leaving: group
@@ -374,10 +384,21 @@ impl Fabric {
         first && self.depth(ranks).is_ok_and(|depth| depth > 1)
     }
 
-    /// The part of that torus, if it has such a part.
+    /// The part of a torus that so many ranks are, or that a domain of them is, if it has such a part.
     #[must_use]
     pub fn slice(&self, ranks: u32) -> Option<Torus> {
-        self.torus(ranks)?.slice(ranks)
+        self.slice_of(ranks, None)
+    }
+
+    /// The same with these sides, if they are those of so many ranks.
+    fn slice_of(&self, ranks: u32, dims: Option<Dims>) -> Option<Torus> {
+        let first = self.tiers.first()?;
+        let torus = first.wires.torus()?;
+        let ranks = first.span.map_or(ranks, |span| span.get().min(ranks));
+        match dims.filter(|dims| dims.ranks() == u64::from(ranks)) {
+            Some(sides) => Some(torus.part(sides)),
+            None => torus.slice(ranks),
+        }
     }
 
     /// NICs over which a pattern can be spread at once; `None` inside one node.
@@ -570,7 +591,7 @@ impl Fabric {
 
 fn block_flows(route: Route, n: u32, span: u32) -> u32 {
     match route {
-        Route::Offset(d) => offset_flows(d, n, span),
+        Route::Offset(d) | Route::Side(d) => offset_flows(d, n, span),
         Route::Offsets { first, last } => {
             // The distance nearest to half the ring makes most flows leave.
             offset_flows((n / 2).clamp(first, last), n, span)
@@ -669,7 +690,8 @@ fn cyclic_flows(route: Route, n: u32, span: u32) -> u32 {
             let out = if domains == 2 { 1 } else { 2 };
             return one_child_or_both(u64::from(parents.div_ceil(domains)) * out, both);
         }
-        Route::Offset(d) | Route::Xor(d) | Route::Pairs(d) | Route::Grow(d) => d,
+        Route::Offset(d) | Route::Side(d) => d,
+        Route::Xor(d) | Route::Pairs(d) | Route::Grow(d) => d,
         Route::Offsets { first, last } if first == last => first,
         Route::Offsets { .. } | Route::Folded { .. } => return span,
         Route::Tree | Route::Edges { .. } | Route::Skips => return span,

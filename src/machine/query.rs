@@ -15,7 +15,7 @@ use crate::machine::placement::Placement;
 use crate::machine::profile::{Calibration, Hardware, How, Measured, Nccl, NetworkKind, Profile};
 use crate::machine::sample::DataType;
 use crate::machine::what_if::Figure;
-use crate::machine::wires::{Torus, Wires};
+use crate::machine::wires::Wires;
 use crate::model::algorithm::Library;
 use crate::model::formula::{Dims, Params, Ports, Protocol, Shape};
 
@@ -545,7 +545,10 @@ impl Query {
                 .help("give --gpus-per-node or --nodes"));
         }
         let (layout, mut nodes_are) = layout.in_domains(machine.hardware.as_ref());
-        let (ranks, per_node) = layout.solve(node, machine.alone_on_nodes())?;
+        let (ranks, mut per_node) = layout.solve(node, machine.alone_on_nodes())?;
+        if layout.per_node.is_none() && layout.nodes.is_none() {
+            per_node = alike(&machine.fabric, ranks, per_node);
+        }
         let lone = machine.hardware.as_ref().filter(|h| machine.alone_on_nodes() && h.is_lone());
         let most = node.or(lone.map(|_| NonZeroU32::MIN));
         if let Some(span) = most.filter(|s| s.get() < per_node) {
@@ -569,7 +572,7 @@ impl Query {
             let Some(fabric) = fabric else { continue };
             use_nodes(fabric, node, per_node, nics_given);
             use_links(fabric, per_node, collective);
-            use_sides(fabric, ranks, params.dims);
+            use_sides(fabric, ranks.min(per_node), params.dims);
         }
         // A given rate is the one in use.
         if let Some(rate) = rate.flatten() {
@@ -581,6 +584,8 @@ impl Query {
             rails: params.rails.or(shape.params.rails),
             c_real: params.c_real.or(shape.params.c_real),
             dims: params.dims.or(shape.params.dims),
+            open: shape.params.open,
+            ports_inside: shape.params.ports_inside,
             beside_root: shape.params.beside_root,
             leaving: shape.params.leaving,
             ..params
@@ -728,11 +733,20 @@ fn use_links(fabric: &mut Fabric, per_node: u32, collective: Collective) {
     }
 }
 
+/// The ranks of each slice, if so many of a torus do not fill the largest ones: slices of a job are alike.
+fn alike(fabric: &Fabric, ranks: u32, most: u32) -> u32 {
+    let Some(torus) = fabric.torus(most).filter(|_| !ranks.is_multiple_of(most)) else {
+        return most;
+    };
+    let fits = |each: &u32| ranks.is_multiple_of(*each) && torus.slice(*each).is_some();
+    (2..most).rev().find(fits).unwrap_or(most)
+}
+
 /// Takes the part of a torus that was asked for.
 fn use_sides(fabric: &mut Fabric, ranks: u32, dims: Option<Dims>) {
     let given = dims.filter(|dims| dims.ranks() == u64::from(ranks));
     if let (Some(sides), Some(torus)) = (given, fabric.torus(ranks)) {
-        fabric.tiers[0].wires = Wires::Torus(Torus { sides, ..torus });
+        fabric.tiers[0].wires = Wires::Torus(torus.part(sides));
     }
 }
 

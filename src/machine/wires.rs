@@ -85,9 +85,12 @@ impl Wires {
 pub struct Torus {
     /// The most chips along each side.
     pub sides: Dims,
-    /// A slice has links that close its sides, so that their ends are neighbours, if each is a multiple of
+    /// A side of a slice has links that close it, so that its ends are neighbours, if it is a multiple of
     /// this.
     pub wraps: u32,
+    /// Whether only slices of whole cubes, whose sides all are such multiples, have such links.
+    #[serde(default)]
+    pub cubes: bool,
 }
 
 impl Torus {
@@ -109,15 +112,39 @@ impl Torus {
             .min_by_key(|s| (!s.is_closed(), s.sides.lengths().iter().sum::<u32>()))
     }
 
+    /// The part of it with these sides; those that are left out are of one chip.
+    #[must_use]
+    pub fn part(self, sides: Dims) -> Self {
+        let ones = self.sides.lengths().iter().skip(sides.lengths().len()).map(|_| 1);
+        let all: Vec<u32> = sides.lengths().iter().copied().chain(ones).collect();
+        Self { sides: Dims::new(&all).unwrap_or(sides), ..self }
+    }
+
     /// Whether every side is a ring.
     #[must_use]
     pub fn is_closed(self) -> bool {
         self.sides.lengths().iter().all(|&d| self.closes(d))
     }
 
-    /// Whether a side of so many chips may be a ring.
+    /// Whether no side is a ring.
+    #[must_use]
+    pub fn is_open(self) -> bool {
+        !self.sides.lengths().iter().any(|&d| self.closes(d))
+    }
+
+    /// Which sides are no rings.
+    #[must_use]
+    pub fn open(self) -> [bool; 4] {
+        let mut open = [false; 4];
+        let sides = self.sides.lengths().iter().zip(&mut open);
+        sides.for_each(|(&d, open)| *open = !self.closes(d));
+        open
+    }
+
+    /// Whether a side of so many chips is a ring.
     fn closes(self, side: u32) -> bool {
-        side > 2 && side.is_multiple_of(self.wraps.max(1))
+        let fits = |d: u32| d.is_multiple_of(self.wraps.max(1));
+        side > 2 && fits(side) && (!self.cubes || self.sides.lengths().iter().all(|&d| fits(d)))
     }
 
     /// The links of the chip that has the most.
@@ -196,7 +223,7 @@ mod tests {
     use super::*;
 
     fn torus(sides: &str, wraps: u32) -> Torus {
-        Torus { sides: sides.parse().unwrap(), wraps }
+        Torus { sides: sides.parse().unwrap(), wraps, cubes: wraps == 4 }
     }
 
     #[test]
@@ -231,6 +258,12 @@ mod tests {
         assert_eq!([64, 128, 256].map(|chips| exchange(v5e, chips)), [2.0, 2.0, 2.0]);
         // 4x4x8 may be twisted; 8x8x12 may not.
         assert_eq!([64, 128, 768].map(|chips| exchange(v5p, chips)), [0.5, 0.5, 1.5]);
+        // One side of 8 x 16 is a ring on v5e, and none of 2 x 4 x 4 on v5p, however it is written.
+        let open = |torus: Torus| torus.open()[..3].to_vec();
+        assert_eq!(open(v5e.slice(128).unwrap()), [true, false, false]);
+        let flat = |sides: &str| v5p.part(sides.parse().unwrap());
+        assert_eq!((flat("4x4"), open(flat("4x4"))), (flat("4x4x1"), vec![true; 3]));
+        assert_eq!((open(flat("2x4x4")), open(flat("4x4x8"))), (vec![true; 3], vec![false; 3]));
         assert_eq!((v5e.slice(17), v5e.slice(7).unwrap().sides.to_string()), (None, "1x7".into()));
     }
 

@@ -41,11 +41,13 @@ fn layouts(collective: Collective) -> Vec<Query> {
     let plain = Params::default();
     let dims = Params { dims: Dims::new(&[4, 4]), ..plain };
     let radix = Params { radix: Some(2), ..plain };
+    let slices = Params { dims: Dims::new(&[2, 2]), ..plain };
     vec![
         query(collective, 16, None, plain),
         query(collective, 16, Some(4), plain),
         query(collective, 6, None, plain),
         query(collective, 16, None, dims),
+        query(collective, 16, Some(4), slices),
         query(collective, 8, None, radix),
         adding_on_few_nics(query(collective, 24, Some(4), plain), 7e-12),
         adding_on_few_nics(query(collective, 24, Some(4), plain), 7e-9),

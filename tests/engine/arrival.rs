@@ -89,7 +89,7 @@ fn random(number: u64) -> String {
 }
 
 /// Algorithms that came after LogGOPSim's times were taken: with them, the numbers would draw others.
-const LATER: [&str; 13] = [
+const LATER: [&str; 15] = [
     "butterfly",
     "butterfly-mirrored",
     "halving-gather",
@@ -103,6 +103,8 @@ const LATER: [&str; 13] = [
     "one-shot-norm",
     "two-shot-norm",
     "scatter-doubling",
+    "slice-ring",
+    "slice-rabenseifner",
 ];
 
 /// The collectives of the later `mesh`.

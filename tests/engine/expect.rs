@@ -853,7 +853,7 @@ fn a_torus_is_no_switch() {
         ("tpu-v5e", 17, Collective::AllToAll, 5.9e-3, 1.0),
         ("tpu-v5p", 64, Collective::AllGather, 1.95e-3, 2.0e-3),
         ("tpu-v5p", 64, Collective::AllReduce, 3.9e-3, 4.0e-3),
-        ("tpu-v5p", 8960, Collective::AllGather, 1.98e-3, 3.2e-3),
+        ("tpu-v5p", 6144, Collective::AllGather, 1.98e-3, 2.1e-3),
     ] {
         let query = query(machine, collective, chips, 1);
         let time = Expecting::new(&registry, &query).unwrap().at(Bytes(size)).time.0;

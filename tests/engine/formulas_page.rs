@@ -29,8 +29,8 @@ const DRAWN: u32 = 4;
 /// Steps of a drawing.
 const STEPS: usize = 12;
 
-/// The shape of `ranks` ranks; where the algorithm needs it over two nodes, in groups of two, or on
-/// a torus.
+/// The shape of `ranks` ranks; where the algorithm needs it over two nodes or two slices of a torus, in groups of
+/// two, or on a torus.
 fn shape(algorithm: &dyn Algorithm, collective: Collective, ranks: u32) -> Option<Shape> {
     let mut shape = Shape::new(collective, ranks);
     if algorithm.is_pipelined() {
@@ -41,8 +41,10 @@ fn shape(algorithm: &dyn Algorithm, collective: Collective, ranks: u32) -> Optio
     let with = |params| Shape { params, ..shape };
     let sides = [[2, ranks / 2], [4, ranks / 4]].into_iter().filter(|[a, b]| a * b == ranks);
     let tori = sides.map(|sides| with(Params { dims: Dims::new(&sides), ..shape.params }));
+    let slice = Params { dims: Dims::new(&[2, (ranks / 4).max(1)]), ..shape.params };
+    let slices = Shape { params: slice, ..nodes };
     let groups = with(Params { radix: Some(2), ..shape.params });
-    [shape, nodes, groups].into_iter().chain(tori).find(applies)
+    [shape, nodes, slices, groups].into_iter().chain(tori).find(applies)
 }
 
 /// The formula for a power of two, and beside it those for other ranks or sides where they differ, and for few

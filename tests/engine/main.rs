@@ -57,6 +57,7 @@ mod shared_nics;
 mod simgrid;
 mod simulate;
 mod simulated;
+mod slices;
 mod slowdown;
 mod stated;
 mod threads;

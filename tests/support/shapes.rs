@@ -77,6 +77,7 @@ fn parameters(n: u32) -> Vec<(Option<NonZeroU32>, Params)> {
     }
     for dims in boxes(n) {
         add(Params { dims: Some(dims), ..plain });
+        add(Params { dims: Some(dims), open: [true, false, false, false], ..plain });
     }
     for rails in [2, 4] {
         add(Params { rails: whole(rails), ..plain });
@@ -88,6 +89,8 @@ fn parameters(n: u32) -> Vec<(Option<NonZeroU32>, Params)> {
         all.push((whole(group), plain));
         all.push((whole(group), Params { rails: whole(group), ..plain }));
         all.push((whole(group), Params { radix: Some(4), ..plain }));
+        // Of unequal sides only the limit is known.
+        all.push((whole(group), Params { dims: boxes(group).pop(), ..plain }));
     }
     all
 }

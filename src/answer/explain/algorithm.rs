@@ -712,8 +712,10 @@ fn ports(algorithm: &dyn Algorithm, shape: &Shape, fabric: &Fabric) -> PortsView
         };
         Budget { fabric: figure.name, least, most, fits }
     });
+    let inside = shape.params.ports_inside.filter(|_| shape.spans_domains());
+    let inside = inside.map_or(String::new(), |ports| format!(", inside its node {ports}"));
     PortsView {
-        have: shape.ports.to_string(),
+        have: format!("{}{inside}", shape.ports),
         needed,
         fits: shape.ports.sends(needed) >= needed,
         guarantee: Promise::on(algorithm.guarantee(shape), shape, fabric),

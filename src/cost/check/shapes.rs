@@ -91,7 +91,9 @@ fn turned(knob: Knob, plain: Shape) -> Vec<Shape> {
             ways.map(|(relay, tie)| with(Params { relay, tie, ..none })).to_vec()
         }
         Knob::Dims => {
-            boxes(n).into_iter().map(|dims| with(Params { dims: Some(dims), ..none })).collect()
+            let open = [[false; 4], [true, false, false, false]];
+            let with = |dims| open.map(|open| with(Params { dims: Some(dims), open, ..none }));
+            boxes(n).into_iter().flat_map(with).collect()
         }
         Knob::Rails => [2, 4].map(|rails| with(Params { rails: whole(rails), ..none })).to_vec(),
         Knob::Trees => {
@@ -103,7 +105,9 @@ fn turned(knob: Knob, plain: Shape) -> Vec<Shape> {
             groups
                 .flat_map(|group| {
                     let rails = Params { rails: whole(group), ..none };
-                    [alone(group), Shape { params: rails, ..alone(group) }]
+                    let slices = Params { dims: boxes(group).pop(), ..none };
+                    let with = |params| Shape { params, ..alone(group) };
+                    [alone(group), with(rails), with(slices)]
                 })
                 .collect()
         }

@@ -383,10 +383,10 @@ impl Check<'_> {
             self.say(Kind::Contradictory, &at("cube_mesh"), what, help);
         }
         if let Some(torus) = tier.torus
-            && (i > 0 || tier.is_mesh() || is_cube || torus.sides.ranks() != u64::from(joins))
+            && (i > 0 || tier.is_mesh() || is_cube || torus.sides.ranks() < u64::from(joins))
         {
             let what = format!("`{}` is no torus of {}", tier.name, torus.sides);
-            let help = "write it on the innermost links, with their ranks as the span";
+            let help = "write it on the innermost links, with as many ranks as the span or more";
             self.say(Kind::Contradictory, &at("torus"), what, help);
         }
         let Some(inner) = i.checked_sub(1).map(|i| &self.profile.tiers[i]) else { return };

@@ -80,6 +80,8 @@ words! {
         TpuV5 = "tpu-v5",
         /// TPU v6e, Trillium.
         TpuV6 = "tpu-v6",
+        /// TPU7x, Ironwood.
+        TpuV7 = "tpu-v7",
         /// Trainium2.
         Trainium2 = "trainium2",
     }
@@ -113,7 +115,7 @@ impl Generation {
             }
             Self::Cdna3 | Self::Cdna4 => Vendor::Amd,
             Self::Xe2 => Vendor::Intel,
-            Self::TpuV4 | Self::TpuV5 | Self::TpuV6 => Vendor::Google,
+            Self::TpuV4 | Self::TpuV5 | Self::TpuV6 | Self::TpuV7 => Vendor::Google,
             Self::Trainium2 => Vendor::Aws,
         }
     }

@@ -507,7 +507,7 @@ mod tests {
         };
         assert_eq!(node("dgx-h100"), Some(8));
         assert_eq!(node("l40s-pcie"), Some(8));
-        assert_eq!(node("tpu-v5p"), Some(8960));
+        assert_eq!(node("tpu-v5p"), Some(6144));
         assert_eq!(node("ib-hdr"), None);
     }
 

@@ -179,9 +179,10 @@ fn links(out: &mut String, tier: &Links) {
     if tier.cube_mesh == Some(true) {
         line(out, "cube_mesh", "true");
     }
-    if let Some(Torus { sides, wraps }) = tier.torus {
+    if let Some(Torus { sides, wraps, cubes }) = tier.torus {
         let sides = quoted(&sides.to_string());
-        line(out, "torus", &format!("{{ sides = {sides}, wraps = {wraps} }}"));
+        let cubes = if cubes { ", cubes = true" } else { "" };
+        line(out, "torus", &format!("{{ sides = {sides}, wraps = {wraps}{cubes} }}"));
     }
     if let Some(ports) = tier.ports {
         use crate::model::formula::Ports;

@@ -16,6 +16,9 @@
 //! exact where every phase ends everywhere before the next begins, which is how the two-level
 //! algorithms of libraries are written. Without that barrier phases overlap a little.
 //!
+//! Slices of a torus (Cloud TPU's Multislice) are such domains: inside, the parts go along its sides,
+//! over as many ports as a chip has links there (`dims` are the sides of a slice).
+//!
 //! Sources: Chan, Heimlich, Purkayastha, van de Geijn, CCPE 19(13) 2007; spiceMonkey/
 //! collective-comm 03 §2 for the compositions over tiers; microsoft/mscclpp
 //! `python/mscclpp_benchmark/allreduce.cu` (`allreduce5`) for two shots inside and one between.
@@ -25,7 +28,7 @@ use std::num::NonZeroU32;
 use super::rounds::shift_turns;
 use super::{Algorithm, ClosedForm, Guarantee, Library, Meta, Reason, Route, Share, Step};
 use super::{
-    binomial, double_binary_tree, in_network, rabenseifner, recursive_doubling, ring, shots,
+    binomial, double_binary_tree, in_network, rabenseifner, recursive_doubling, ring, shots, torus,
 };
 use crate::base::collective::Collective::{
     self, AllGather, AllReduce, AllToAll, Broadcast, Reduce, ReduceScatter,
@@ -47,6 +50,8 @@ pub static FAMILY: &[&dyn Algorithm] = &[
     &SWITCH_TREE,
     &SWITCH_DBT,
     &SWITCH_RABENSEIFNER,
+    &SLICE_RING,
+    &SLICE_RABENSEIFNER,
     &LEADER_RING,
     &LEADER_TREE,
     &LEADER_DOUBLING,
@@ -108,6 +113,7 @@ macro_rules! composition {
 }
 
 const RING: &dyn Algorithm = &ring::Ring;
+const TORUS: &dyn Algorithm = &torus::Rings { wraps: true };
 const HALVING: &dyn Algorithm = &recursive_doubling::Halving;
 const DOUBLING: &dyn Algorithm = &recursive_doubling::Doubling;
 const WHOLE: &dyn Algorithm = &recursive_doubling::Whole;
@@ -160,6 +166,16 @@ composition!(SWITCH_DBT, "nvls-dbt", "NVLS in node, double tree between", &["inc
 composition!(SWITCH_RABENSEIFNER, "nvls-rabenseifner", "NVLS in node, Rabenseifner between", &["inc-rabenseifner"], &[],
     "the switch adds and multicasts inside, recursive halving and doubling between", Shards,
     AllReduce: inside(SWITCH, ReduceScatter), between(NEAR, AllReduce), inside(SWITCH, AllGather););
+composition!(SLICE_RING, "slice-ring", "torus inside, ring between", &["slices", "multislice"], &[],
+    "along the sides of a torus inside, ring between equal chips of the slices on their shards", Shards,
+    AllReduce: inside(TORUS, ReduceScatter), between(RING, AllReduce), inside(TORUS, AllGather);
+    AllGather: between(RING, AllGather), inside(TORUS, AllGather);
+    ReduceScatter: inside(TORUS, ReduceScatter), between(RING, ReduceScatter););
+composition!(SLICE_RABENSEIFNER, "slice-rabenseifner", "torus inside, Rabenseifner between", &[], &[],
+    "along the sides of a torus inside, recursive halving and doubling between", Shards,
+    AllReduce: inside(TORUS, ReduceScatter), between(NEAR, AllReduce), inside(TORUS, AllGather);
+    AllGather: between(DOUBLING, AllGather), inside(TORUS, AllGather);
+    ReduceScatter: inside(TORUS, ReduceScatter), between(HALVING, ReduceScatter););
 composition!(LEADER_RING, "leader", "leaders, ring between", &["leader-ring", "hier_leader", "hier_leader_ar"], &[],
     "binomial reduce to a leader, ring of the leaders, binomial broadcast", Leader,
     AllReduce: inside(BINOMIAL, Reduce), between(RING, AllReduce), inside(BINOMIAL, Broadcast););
@@ -202,11 +218,10 @@ impl Hierarchical {
 
     /// The shape of a part.
     fn shape(part: &Part, shape: &Shape) -> Shape {
-        let ranks = match part.level {
-            Level::Outer => shape.ranks / shape.group(),
-            Level::Inner | Level::Flat => shape.group(),
-        };
-        shape.part(part.collective, ranks)
+        match part.level {
+            Level::Outer => shape.part(part.collective, shape.ranks / shape.group()),
+            Level::Inner | Level::Flat => shape.inside(part.collective),
+        }
     }
 
     /// The number of parts of the vector that one rank handles between domains: G shards, or one
@@ -257,10 +272,12 @@ impl ClosedForm for Hierarchical {
 
     fn guarantee(&self, shape: &Shape) -> Guarantee {
         let parts = self.parts(shape.collective);
-        let all = |wanted: &[Guarantee]| {
-            let of = |part: &Part| part.algorithm.guarantee(&Self::shape(part, shape));
-            parts.iter().all(|part| wanted.contains(&of(part)))
-        };
+        let of = |part: &Part| part.algorithm.guarantee(&Self::shape(part, shape));
+        let all = |wanted: &[Guarantee]| parts.iter().all(|part| wanted.contains(&of(part)));
+        // In its limit a phase is cut into segments, with the barriers where they are.
+        if parts.iter().any(|part| of(part) == Guarantee::Asymptotic) {
+            return Guarantee::Asymptotic;
+        }
         // With a barrier a rank with many ports does not send to all its children at once.
         match shape.ports == Ports::ONE {
             _ if all(&[Guarantee::Equal]) => Guarantee::Equal,

@@ -60,6 +60,8 @@ impl Share {
 pub enum Route {
     /// Rank i sends to rank i + d mod N, all at once.
     Offset(u32),
+    /// Rank i sends to its neighbours along a side of a torus, d ranks apart, all at once.
+    Side(u32),
     /// Rank i sends to i + d for every d from `first` to `last`, all at once.
     Offsets {
         /// The least distance.

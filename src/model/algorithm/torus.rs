@@ -8,17 +8,22 @@
 //!             8 ─ 9 ─ 10─ 11─╮
 //! ```
 //!
-//! `dims` are the sides d₁ × d₂ × …, whose product is N; side 1 varies fastest with the rank.
+//! `dims` are the sides d₁ × d₂ × …, whose product is N; side 1 varies fastest with the rank. A side
+//! of a torus is a ring, unless its ends have no link (`open`) or it has only two ranks; the sides of
+//! a mesh are lines.
 //!
 //! - `torus` all-reduce: 2Σ(dᵢ − 1)·α + 2(N − 1)/N·M/BW; all-gather and reduce-scatter take half
 //!   of that. One ring at a time, on one port; exact on full-duplex ports.
-//! - The same if all links of a rank work at once: parts of the vector take the dimensions in
-//!   different orders, half of each part goes one way around and half the other, and k dimensions
-//!   of more than two ranks carry M in 1/(2k) of the time. On a mesh, which has no other way
-//!   around, each part spreads both ways from where it is, in 1/k of the time: as much as a corner
-//!   can receive. Exact for sides of equal length; on others a part waits, dimension by dimension,
-//!   for the one on the longest side: an upper bound. With fewer ports a mesh takes one dimension
-//!   after another, and both neighbours in turn.
+//! - The same if all links of a rank work at once: parts of the vector take the sides in different
+//!   orders, 1, 2, … and 2, 3, … and so on. Along a ring half of a part goes one way around and half
+//!   the other; along a line, which has no other way around, it spreads both ways from where it is.
+//!   So a ring brings data over wᵢ = 2 links and a line over one, that of its ends: M takes 1/Σwᵢ of
+//!   the time, which is the least for the rank at the ends of all lines. The part that begins with
+//!   side i, after side h (before the first is the last), is (wₕ·dₕ/(dₕ − 1) − wᵢ/(dᵢ − 1))/Σw of the
+//!   vector: then the links of all sides carry equally much, also where sides are of unequal
+//!   length. Exact for equal sides; on others parts end a side at different times, and links wait,
+//!   the less the more segments follow each other: the limit. With fewer ports than links a mesh
+//!   takes one dimension after another, and both neighbours in turn.
 //! - `torus-rabenseifner`: the same with ⌈lg dᵢ⌉ steps per side. Exact if ranks 2^k apart have
 //!   their own link; on the wires of a torus such messages share links, which is not counted.
 //! - Broadcast and reduce: P segments are pipelined down the tree of shortest paths,
@@ -76,20 +81,59 @@ fn dims(shape: &Shape) -> Dims {
     shape.params.dims.or_else(|| Dims::new(&[shape.ranks])).unwrap_or_default()
 }
 
-/// Sides longer than 1, each with the rank distance between neighbours along it.
-fn sides(shape: &Shape) -> Vec<(u32, u32)> {
-    let strides = |stride: &mut u32, &d: &u32| {
-        let here = *stride;
-        *stride *= d;
-        Some((d, here))
-    };
-    let dims = dims(shape);
-    dims.lengths().iter().scan(1, strides).filter(|&(d, _)| d > 1).collect()
+/// A side of a torus or mesh.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Side {
+    length: u32,
+    /// The rank distance between neighbours along it.
+    stride: u32,
+    /// Whether its ends are neighbours. Of two ranks there is one link, not two: a line.
+    wraps: bool,
 }
 
-/// Links of the busiest rank: two per side, and one along a side of two.
+impl Side {
+    /// Links over which a rank gets what comes along it; of a line one, as its ends have no more.
+    fn ways(self) -> u32 {
+        1 + u32::from(self.wraps)
+    }
+
+    /// Links of the busiest rank.
+    fn links(self) -> u32 {
+        (self.length - 1).min(2)
+    }
+
+    /// Blocks that a rank sends along it in an all-gather. On a line both neighbours of a rank that is
+    /// not an end get its own, and it forwards those of all others.
+    fn passed(self) -> u32 {
+        if self.wraps || self.length == 2 { self.length - 1 } else { self.length + 1 }
+    }
+
+    fn is_like(self, other: Self) -> bool {
+        (self.length, self.wraps) == (other.length, other.wraps)
+    }
+}
+
+/// The sides longer than 1, rings where they may be if it `wraps`.
+fn sides(shape: &Shape, wraps: bool) -> Vec<Side> {
+    let mut stride = 1;
+    let mut side = |(length, open): (u32, bool)| {
+        let side = Side { length, stride, wraps: wraps && !open && length > 2 };
+        stride *= length;
+        side
+    };
+    let dims = dims(shape);
+    let all = dims.lengths().iter().copied().zip(shape.params.open);
+    all.map(&mut side).filter(|side| side.length > 1).collect()
+}
+
+/// Links of the busiest rank.
 fn degree(shape: &Shape) -> u32 {
-    sides(shape).iter().map(|&(d, _)| (d - 1).min(2)).sum()
+    sides(shape, false).iter().map(|side| side.links()).sum()
+}
+
+/// Whether all sides are as long as each other, and rings or lines.
+fn are_alike(sides: &[Side]) -> bool {
+    sides.windows(2).all(|pair| pair[0].is_like(pair[1]))
 }
 
 /// Whether all links of a rank can work at once.
@@ -103,95 +147,109 @@ fn fraction<F: Field>(value: Rational) -> F {
 }
 
 /// Rings along each side in turn, or, with a port for every link, all sides at once.
-struct Rings {
-    /// Whether the sides wrap around: a torus.
-    wraps: bool,
+pub(super) struct Rings {
+    /// Whether the sides wrap around, those that are open apart: a torus.
+    pub wraps: bool,
 }
 
-/// Consecutive rounds of an all-gather on all links.
+/// The rounds of an all-gather along one side.
 struct Leg {
-    rounds: u32,
-    /// What one link carries in a round, as a share of the vector.
-    share: Rational,
-    /// What the busiest rank sends in it.
-    sent: Rational,
-    /// Reversed, what the busiest rank adds, or several of them if none is always the latest.
+    side: Side,
+    /// What one link carries in a round.
+    share: Share,
+    /// Reversed, what a rank adds in a round.
     added: Rational,
     /// Messages of a round that go one after another through a port.
     turns: u32,
-    /// The rank distance between neighbours along one of its sides.
-    stride: u32,
 }
 
 impl Rings {
+    fn sides(&self, shape: &Shape) -> Vec<Side> {
+        sides(shape, self.wraps)
+    }
+
     /// Whether all links of a rank work at once.
     fn is_parallel(&self, shape: &Shape) -> bool {
         has_all_links(shape) && (!self.wraps || degree(shape) > 1)
     }
 
-    /// Whether no part waits for another.
-    fn is_exact(&self, shape: &Shape) -> bool {
-        let sides = sides(shape);
-        self.is_parallel(shape) && sides.windows(2).all(|pair| pair[0].0 == pair[1].0)
+    /// Whether one ring follows the other, each one way around.
+    fn is_by_ring(&self, shape: &Shape) -> bool {
+        let are_rings = self.sides(shape).iter().all(|side| side.wraps || side.length == 2);
+        self.wraps && are_rings && !self.is_parallel(shape)
     }
 
-    /// Whether the rounds are those of [`Self::legs`], and not rings one after another.
-    fn has_legs(&self, shape: &Shape) -> bool {
-        !self.wraps || self.is_parallel(shape)
-    }
-
-    /// The rounds of an all-gather. In leg i part q goes along side q + i, with what it gathered along the
-    /// sides before; with fewer ports there is one part.
-    fn legs(&self, shape: &Shape) -> Vec<Leg> {
-        let (sides, mut legs) = (sides(shape), Vec::new());
-        let (parallel, exact) = (self.is_parallel(shape), self.is_exact(shape));
-        let parts = if parallel { sides.len() } else { 1 };
-        let of =
-            |blocks: u64| Rational::new(blocks.into(), i128::from(shape.ranks) * parts as i128);
-        // Along a line both neighbours are served.
-        let turns = |d: u32| {
-            let both = (d - 1).min(2) * if shape.ports.is_half() { 2 } else { 1 };
-            if parallel { 1 } else { both.div_ceil(shape.ports.sends(both).max(1)) }
-        };
-        for leg in 0..sides.len() {
-            let part = |q: usize| {
-                let side = |i: usize| sides[(q + i) % sides.len()];
-                let gathered = (0..leg).map(|i| u64::from(side(i).0)).product();
-                let ((d, stride), all) = (side(leg), of(gathered));
-                let twice = Rational::from_integer(2);
-                let (link, sent, added) = match d {
-                    2 => (all, all, all),
-                    _ if self.wraps => (all / twice, all, all),
-                    _ => {
-                        // The d − 1 rounds pass d + 1 blocks through a rank that is not at an end.
-                        let sent = all * Rational::new((d + 1).into(), (d - 1).into());
-                        (all, sent, if exact { sent } else { all * twice })
-                    }
-                };
-                Leg { rounds: d - 1, share: link, sent, added, turns: turns(d), stride }
-            };
-            let all: Vec<Leg> = (0..parts).map(part).collect();
-            let mut done = 0;
-            while let Some(until) = all.iter().map(|p| p.rounds).filter(|&r| r > done).min() {
-                let busy = || all.iter().filter(|p| p.rounds > done);
-                legs.push(Leg {
-                    rounds: until - done,
-                    share: busy().map(|p| p.share).max().unwrap_or_default(),
-                    sent: busy().map(|p| p.sent).sum(),
-                    added: busy().map(|p| p.added).sum(),
-                    turns: busy().map(|p| p.turns).max().unwrap_or(1),
-                    stride: busy().map(|p| p.stride).max().unwrap_or(1),
-                });
-                done = until;
-            }
+    /// Links over which data come to a rank at once.
+    fn ways(&self, shape: &Shape) -> u32 {
+        match self.is_parallel(shape) {
+            true => self.sides(shape).iter().map(|side| side.ways()).sum::<u32>().max(1),
+            false => 1,
         }
-        legs
     }
 
-    /// The sum of one figure of all rounds.
-    fn sum(&self, shape: &Shape, figure: impl Fn(&Leg) -> Rational) -> Rational {
-        let each = |leg: &Leg| Rational::from_integer(leg.rounds.into()) * figure(leg);
-        self.legs(shape).iter().map(each).sum()
+    /// The part of the vector that begins with each side; with fewer ports there is one part.
+    fn parts(&self, shape: &Shape) -> Vec<Rational> {
+        let sides = self.sides(shape);
+        if !self.is_parallel(shape) || sides.is_empty() {
+            return vec![Rational::from_integer(1)];
+        }
+        let over = |side: Side| Rational::new(side.ways().into(), i128::from(side.length) - 1);
+        let last = |i: usize| sides[(i + sides.len() - 1) % sides.len()];
+        let all = Rational::from_integer(self.ways(shape).into());
+        let part = |i: usize| {
+            let side = last(i);
+            (over(side) * Rational::from_integer(side.length.into()) - over(sides[i])) / all
+        };
+        (0..sides.len()).map(part).collect()
+    }
+
+    /// What the busiest rank of an all-gather sends.
+    fn forward(&self, shape: &Shape) -> Rational {
+        let sides = self.sides(shape);
+        let part = |(first, part): (usize, Rational)| {
+            let mut gathered = Rational::new(1, shape.ranks.into());
+            let mut along = |i: usize| {
+                let side = sides[(first + i) % sides.len()];
+                let sent = gathered * Rational::from_integer(side.passed().into());
+                gathered *= Rational::from_integer(side.length.into());
+                sent
+            };
+            part * (0..sides.len()).map(&mut along).sum::<Rational>()
+        };
+        self.parts(shape).into_iter().enumerate().map(part).sum()
+    }
+
+    /// The rounds of an all-gather in the order of the part that begins with the first side; the others
+    /// bring as much in all.
+    fn legs(&self, shape: &Shape) -> Vec<Leg> {
+        let (parallel, by_ring) = (self.is_parallel(shape), self.is_by_ring(shape));
+        let mut sides = self.sides(shape);
+        if by_ring {
+            sides.reverse();
+        }
+        let n = i128::from(shape.ranks);
+        let of = u64::from(shape.ranks) * u64::from(self.ways(shape));
+        // What the busiest rank adds of what comes to it over all links.
+        let relayed = match parallel && n > 1 {
+            true => self.forward(shape) * Rational::new(n, n - 1),
+            false => Rational::from_integer(1),
+        };
+        let mut gathered = 1;
+        let leg = |side: Side| {
+            let both = side.links() * if shape.ports.is_half() { 2 } else { 1 };
+            let turns = match side.wraps || by_ring {
+                _ if parallel => 1,
+                true => shift_turns(shape),
+                // Along a line both neighbours are served.
+                false => both.div_ceil(shape.ports.sends(both).max(1)),
+            };
+            let arriving = if parallel || side.wraps { 1 } else { side.links() };
+            let added = relayed * Rational::new(i128::from(gathered) * i128::from(arriving), n);
+            let share = Share::new(gathered, of);
+            gathered *= u64::from(side.length);
+            Leg { side, share, added, turns }
+        };
+        sides.into_iter().map(leg).collect()
     }
 }
 
@@ -227,35 +285,47 @@ impl ClosedForm for Rings {
     }
 
     fn cost<F: Field>(&self, v: &At<F>) -> Cost<F> {
-        if self.has_legs(&v.shape) {
-            let passes = F::int(passes(&v.shape).into());
-            let turns = |leg: &Leg| Rational::from_integer(leg.turns.into());
-            let rounds = self.sum(&v.shape, turns);
-            let share = fraction::<F>(self.sum(&v.shape, |leg| turns(leg) * leg.share));
-            let added = match v.shape.collective.reduces() {
-                true => fraction(self.sum(&v.shape, |leg| leg.added)),
-                false => F::int(0),
-            };
-            return Cost::new(passes.clone() * fraction(rounds), passes * share).reducing(added);
+        let rounds: u32 = self.sides(&v.shape).iter().map(|side| side.length - 1).sum();
+        if self.is_by_ring(&v.shape) {
+            return gather_cost(v, F::int(rounds.into()), shift_turns(&v.shape));
         }
-        let steps: u32 = sides(&v.shape).iter().map(|&(d, _)| d - 1).sum();
-        gather_cost(v, F::int(steps.into()), shift_turns(&v.shape))
+        let passes = F::int(passes(&v.shape).into());
+        let legs = self.legs(&v.shape);
+        let sum = |figure: &dyn Fn(&Leg) -> Rational| -> Rational {
+            let each =
+                |leg: &Leg| Rational::from_integer((leg.side.length - 1).into()) * figure(leg);
+            legs.iter().map(each).sum()
+        };
+        let added = match v.shape.collective.reduces() {
+            true => fraction(sum(&|leg| leg.added)),
+            false => F::int(0),
+        };
+        if self.is_parallel(&v.shape) {
+            let ways = F::int(self.ways(&v.shape).into());
+            let share = v.others() / v.n.clone() / ways;
+            return Cost::new(passes.clone() * F::int(rounds.into()), passes * share)
+                .reducing(added);
+        }
+        let turns = |leg: &Leg| Rational::from_integer(leg.turns.into());
+        let (rounds, share) = (sum(&turns), sum(&|leg| turns(leg) * leg.share.exact()));
+        Cost::new(passes.clone() * fraction(rounds), passes * fraction(share)).reducing(added)
     }
 
     fn guarantee(&self, shape: &Shape) -> Guarantee {
-        match self.has_legs(shape) {
-            true if self.is_exact(shape) => Guarantee::Equal,
-            true => Guarantee::UpperBound,
-            false => Guarantee::on_ports(shape),
+        match self.is_parallel(shape) {
+            true if are_alike(&self.sides(shape)) => Guarantee::Equal,
+            true => Guarantee::Asymptotic,
+            false if self.is_by_ring(shape) => Guarantee::on_ports(shape),
+            false => Guarantee::UpperBound,
         }
     }
 
     fn sent<F: Field>(&self, v: &At<F>) -> F {
-        if self.wraps {
+        if self.is_by_ring(&v.shape) {
             return gather_sent(v);
         }
         // Reversed, a rank sends what it received: every block once.
-        let forward = || fraction::<F>(self.sum(&v.shape, |leg| leg.sent));
+        let forward = || fraction::<F>(self.forward(&v.shape));
         match v.shape.collective {
             AllGather => forward(),
             ReduceScatter => v.others_share(),
@@ -264,37 +334,29 @@ impl ClosedForm for Rings {
     }
 
     fn steps(&self, shape: &Shape, emit: &mut dyn FnMut(Step)) {
-        if self.has_legs(shape) {
+        let step =
+            |leg: &Leg| Step::new(leg.side.length - 1, leg.share, Route::Side(leg.side.stride));
+        let legs = self.legs(shape);
+        if shape.collective.reduces() {
             let share = |exact: Rational| Share::new(*exact.numer() as u64, *exact.denom() as u64);
-            let step =
-                |leg: &Leg| Step::new(leg.rounds, share(leg.share), Route::Offset(leg.stride));
-            let legs = self.legs(shape);
-            if shape.collective.reduces() {
-                let adds = |leg: &Leg| step(leg).reducing_share(share(leg.added));
-                legs.iter().rev().for_each(|leg| repeat(adds(leg), leg.turns, emit));
-            }
-            if shape.collective != ReduceScatter {
-                legs.iter().for_each(|leg| repeat(step(leg), leg.turns, emit));
-            }
-            return;
+            let adds = |leg: &Leg| step(leg).reducing_share(share(leg.added));
+            legs.iter().rev().for_each(|leg| repeat(adds(leg), leg.turns, emit));
         }
-        let n = shape.ranks;
-        let ring = |&(d, stride): &(u32, u32)| {
-            let share = Share::new(n / (d * stride), n);
-            Step::new(d - 1, share, Route::Offset(stride))
-        };
-        let gather: Vec<Step> = sides(shape).iter().rev().map(ring).collect();
-        gather_steps(shape, &gather, shift_turns(shape), emit);
+        if shape.collective != ReduceScatter {
+            legs.iter().for_each(|leg| repeat(step(leg), leg.turns, emit));
+        }
     }
 
     fn schedule(&self, shape: &Shape) -> Option<Box<dyn Schedule>> {
-        if self.has_legs(shape) {
-            let parts = if self.is_parallel(shape) { sides(shape).len() as u32 } else { 1 };
-            return Some(gather_schedule(shape, schedule::Gather::new(shape, self.wraps, parts)));
+        if self.is_by_ring(shape) {
+            return Some(schedule::by_side(shape, &|collective, length| {
+                Box::new(ring::Ring::new(collective, length))
+            }));
         }
-        Some(schedule::by_side(shape, &|collective, length| {
-            Box::new(ring::Ring::new(collective, length))
-        }))
+        let both_ways = self.is_parallel(shape);
+        let parts = self.parts(shape);
+        let gather = schedule::Gather::new(shape.ranks, self.sides(shape), &parts, both_ways)?;
+        Some(gather_schedule(shape, gather))
     }
 }
 
@@ -320,7 +382,7 @@ impl ClosedForm for Rabenseifner {
     }
 
     fn cost<F: Field>(&self, v: &At<F>) -> Cost<F> {
-        let steps: u32 = sides(&v.shape).iter().map(|&(d, _)| ceil_lg(d)).sum();
+        let steps: u32 = sides(&v.shape, true).iter().map(|side| ceil_lg(side.length)).sum();
         gather_cost(v, F::int(steps.into()), shift_turns(&v.shape))
     }
 
@@ -335,7 +397,7 @@ impl ClosedForm for Rabenseifner {
     fn steps(&self, shape: &Shape, emit: &mut dyn FnMut(Step)) {
         let n = shape.ranks;
         let mut gather = Vec::new();
-        for &(d, stride) in sides(shape).iter().rev() {
+        for &Side { length: d, stride, .. } in sides(shape, true).iter().rev() {
             for b in 0..ceil_lg(d) {
                 let chunks = (1 << b).min(d - (1 << b)) * (n / (d * stride));
                 let route = Route::Offset(stride << b);
@@ -362,20 +424,21 @@ struct Tree {
 impl Tree {
     /// Rounds of the first segment.
     fn depth(&self, shape: &Shape) -> u64 {
-        let hops = |&(d, _): &(u32, u32)| u64::from(if self.wraps { d / 2 } else { d - 1 });
-        sides(shape).iter().map(hops).sum()
+        sides(shape, self.wraps).iter().map(|side| u64::from(side.hops())).sum()
     }
 
-    /// Neighbours that the busiest rank serves.
+    /// Neighbours that the busiest rank serves: the root is at an end of every line.
     fn children(&self, shape: &Shape) -> u32 {
-        if self.wraps { degree(shape) } else { sides(shape).len() as u32 }
+        sides(shape, self.wraps).iter().map(|side| side.ways()).sum()
     }
 
     /// The number of turns per round on these ports.
     fn turns(&self, shape: &Shape) -> u32 {
         let children = self.children(shape);
-        // An inner rank of a mesh has a parent in addition to as many children as the corner.
-        let partners = if shape.ports.is_half() && !self.wraps { children + 1 } else { children };
+        // A rank inside a line has a parent in addition to as many children as the root.
+        let is_line = |side: &Side| !side.wraps && side.length > 2;
+        let has_inner = shape.ports.is_half() && sides(shape, self.wraps).iter().any(is_line);
+        let partners = children + u32::from(has_inner);
         partners.div_ceil(shape.ports.sends(partners).max(1))
     }
 }
@@ -459,7 +522,7 @@ impl ClosedForm for Tree {
     }
 
     fn schedule(&self, shape: &Shape) -> Option<Box<dyn Schedule>> {
-        Some(Box::new(schedule::Tree::new(shape, self.wraps)))
+        Some(Box::new(schedule::Tree::new(shape, sides(shape, self.wraps))))
     }
 }
 
@@ -475,26 +538,25 @@ impl Exchange {
     }
 
     /// The blocks of M/d over the busiest link of a side of d, as a fraction of M.
-    fn load(&self, d: u32) -> (u64, u64) {
-        let d = u64::from(d);
-        let ways = if self.wraps && d > 2 { 2 } else { 1 };
-        (d * d / 4, ways * d)
+    fn load(side: Side) -> (u64, u64) {
+        let d = u64::from(side.length);
+        (d * d / 4, u64::from(side.ways()) * d)
     }
 
     /// The busiest link of all sides.
     fn busiest(&self, shape: &Shape) -> (u64, u64) {
-        let loads = sides(shape).into_iter().map(|(d, _)| self.load(d));
+        let loads = sides(shape, self.wraps).into_iter().map(Self::load);
         loads.max_by_key(|&(blocks, of)| (blocks << 32) / of).unwrap_or((0, 1))
     }
 
     /// One dimension after another.
     fn in_turn(&self, shape: &Shape, emit: &mut dyn FnMut(Step)) {
         let both = lanes(shape.ports, 2) == 2;
-        for (d, stride) in sides(shape) {
+        for Side { length: d, stride, wraps } in sides(shape, self.wraps) {
             let mut along = |step: Step| {
-                repeat(Step { route: Route::Offset(stride), ..step }, shift_turns(shape), emit);
+                repeat(Step { route: Route::Side(stride), ..step }, shift_turns(shape), emit);
             };
-            if self.wraps || d == 2 {
+            if wraps || d == 2 {
                 let tie = if both && d > 2 { Tie::Split } else { Tie::Right };
                 relay_steps(d, tie, both, &mut along);
                 continue;
@@ -502,7 +564,7 @@ impl Exchange {
             // On a line the busiest link carries d − t blocks each way in step t.
             for t in 1..d {
                 let messages = if both { 1_u32 } else { 2 };
-                along(Step::new(messages, Share::new(d - t, d), Route::Offset(stride)));
+                along(Step::new(messages, Share::new(d - t, d), Route::Side(stride)));
             }
         }
     }
@@ -552,9 +614,9 @@ impl ClosedForm for Exchange {
     }
 
     fn guarantee(&self, shape: &Shape) -> Guarantee {
-        let sides = sides(shape);
-        let equal = sides.windows(2).all(|pair| pair[0].0 == pair[1].0);
-        match (has_all_links(shape), self.wraps && equal) {
+        let sides = sides(shape, self.wraps);
+        let are_rings = sides.iter().all(|side| side.wraps || side.length == 2);
+        match (has_all_links(shape), are_rings && are_alike(&sides)) {
             (true, true) => Guarantee::Equal,
             (true, false) => Guarantee::Asymptotic,
             (false, _) => Guarantee::UpperBound,
@@ -562,17 +624,18 @@ impl ClosedForm for Exchange {
     }
 
     fn sent<F: Field>(&self, v: &At<F>) -> F {
-        let blocks = |d: u32| -> u64 {
-            let d = u64::from(d);
-            if self.wraps || d == 2 {
+        let blocks = |side: Side| -> u64 {
+            let d = u64::from(side.length);
+            if side.wraps || d == 2 {
                 return d * d / 4;
             }
             // Rank i of a line forwards (i + 1)(d − 1 − i) blocks one way and i(d − i) the other
             // way.
             (0..d).map(|i| (i + 1) * (d - 1 - i) + i * (d - i)).max().unwrap_or(0)
         };
-        let share = |(d, _): (u32, u32)| F::int(blocks(d) as i64) / F::int(d.into());
-        sides(&v.shape).into_iter().map(share).fold(F::int(0), |sum, part| sum + part)
+        let share = |side: Side| F::int(blocks(side) as i64) / F::int(side.length.into());
+        let sides = sides(&v.shape, self.wraps).into_iter();
+        sides.map(share).fold(F::int(0), |sum, part| sum + part)
     }
 
     fn steps(&self, shape: &Shape, emit: &mut dyn FnMut(Step)) {
@@ -581,7 +644,7 @@ impl ClosedForm for Exchange {
         }
         let hops = self.hops(shape);
         let (blocks, of) = self.busiest(shape);
-        emit(Step::new(hops, Share::new(blocks, of * hops), Route::Offset(1)));
+        emit(Step::new(hops, Share::new(blocks, of * hops), Route::Side(1)));
     }
 
     /// spiceMonkey/collective-comm prints d_max/8, and d_max/4 for a mesh, for any sides.
@@ -599,8 +662,9 @@ impl ClosedForm for Exchange {
     /// If all links of a rank work at once: in as many parts as there are sides, with ties split in
     /// halves; otherwise as a whole.
     fn schedule(&self, shape: &Shape) -> Option<Box<dyn Schedule>> {
-        let sides = if has_all_links(shape) { sides(shape).len() as u32 } else { 1 };
+        let sides = sides(shape, self.wraps);
+        let orders = if has_all_links(shape) { sides.len() as u32 } else { 1 };
         let halves = self.wraps && lanes(shape.ports, 2) == 2;
-        Some(Box::new(schedule::Exchange::new(shape, self.wraps, sides, halves)))
+        Some(Box::new(schedule::Exchange::new(shape.ranks, sides, orders, halves)))
     }
 }

@@ -217,6 +217,10 @@ pub struct Params {
     pub trees: Trees,
     /// The sides of a torus or mesh.
     pub dims: Option<Dims>,
+    /// Whether the ends of each of these sides have no link, so that a torus has a line there.
+    pub open: [bool; 4],
+    /// The transfers that a rank makes at once inside its domain, where they are more than on every tier.
+    pub ports_inside: Option<Ports>,
     /// The ratio of the root's port rate to that of the others, for root-bound algorithms.
     pub root_speedup: Option<Ratio>,
     /// Ranks in the root's domain, itself included, where they are fewer than G.
@@ -264,6 +268,13 @@ impl Shape {
     #[must_use]
     pub fn part(self, collective: Collective, ranks: u32) -> Self {
         Self { collective, ranks, group: None, ..self }
+    }
+
+    /// The part of every domain, with the ports that ranks have there.
+    #[must_use]
+    pub fn inside(self, collective: Collective) -> Self {
+        let ports = self.params.ports_inside.unwrap_or(self.ports);
+        Self { ports, ..self.part(collective, self.group()) }
     }
 
     /// P; 1 if it is free.

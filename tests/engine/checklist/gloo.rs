@@ -15,8 +15,10 @@ fn row_001_02() {
     for algorithm in Registry::builtin().iter() {
         for &collective in algorithm.meta().collectives {
             let mut found = 0;
-            for (sides, group) in [([2, 4], 0), ([3, 4], 4), ([3, 3], 0), ([4, 4], 4)] {
-                let ranks = sides[0] * sides[1];
+            for (sides, group, slices) in
+                [([2, 4], 0, 1), ([3, 4], 4, 1), ([3, 3], 0, 1), ([4, 4], 4, 1), ([2, 2], 4, 4)]
+            {
+                let ranks = sides[0] * sides[1] * slices;
                 let mut shape = Shape::new(collective, ranks).with_segments(1);
                 shape.group = NonZeroU32::new(group);
                 shape.params.rails = NonZeroU32::new(group);
