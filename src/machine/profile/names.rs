@@ -159,6 +159,9 @@ mod tests {
             ("NVIDIA RTX PRO 6000 Blackwell", "rtx-pro-6000"),
             ("a4x-maxgpu-4g-metal", "gb300-nvl72"),
             ("BM.GPU.MI355X.8", "mi355x"),
+            ("AMD Instinct MI300X OAM", "mi300x"),
+            ("Tesla V100-SXM2-32GB", "dgx-1v"),
+            ("NVIDIA RTX PRO 6000 Blackwell Server Edition", "rtx-pro-6000"),
             ("DGX GB200", "gb200-nvl72"),
         ] {
             assert_eq!(Profile::builtin(typed).unwrap().name, name, "{typed}");
