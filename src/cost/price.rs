@@ -97,7 +97,7 @@ pub(crate) fn applies(
 /// and their messages on the way are not counted.
 fn too_far(algorithm: &dyn Algorithm, shape: &Shape, fabric: &Fabric) -> Option<&'static str> {
     use Collective as C;
-    if fabric.torus(shape.ranks).is_none() && !fabric.joins_tori(shape.ranks) {
+    if !fabric.has_torus() {
         return None;
     }
     if matches!(shape.collective, C::SendRecv | C::Gather | C::Scatter | C::Barrier) {

@@ -310,7 +310,8 @@ impl Fabric {
         // One rank of each domain talks to none inside it.
         let tiers = self.tiers[..self.depth(ranks)?].iter();
         let used = tiers.filter(|t| t.span.is_none_or(|span| span.get() > 1)).map(|t| t.ports);
-        if let Some(ports) = self.ports_of_slice(ranks).filter(|_| self.torus(ranks).is_some()) {
+        let slice = self.torus(ranks).and_then(|torus| torus.slice(ranks));
+        if let Some(ports) = slice.and_then(|slice| self.ports_in(slice)) {
             return Ok(ports);
         }
         // With equally many sends at once, half duplex is the lesser.
@@ -318,9 +319,9 @@ impl Fabric {
     }
 
     /// The transfers that a rank of a slice can make at once: no more than it has links there.
-    fn ports_of_slice(&self, ranks: u32) -> Option<Ports> {
-        match (self.slice(ranks)?, self.tiers.first()?.ports) {
-            (slice, Ports::Full(k)) => Some(Ports::full(k.get().min(slice.most_links().max(1)))),
+    fn ports_in(&self, slice: Torus) -> Option<Ports> {
+        match self.tiers.first()?.ports {
+            Ports::Full(k) => Some(Ports::full(k.get().min(slice.most_links().max(1)))),
             _ => None,
         }
     }
@@ -338,7 +339,7 @@ impl Fabric {
     pub(crate) fn fill(&self, shape: &Shape) -> Shape {
         let group = self.group().filter(|g| g.get() < shape.ranks);
         let slice = self.slice_of(shape.ranks, shape.params.dims);
-        let inside = group.and_then(|_| self.ports_of_slice(shape.ranks));
+        let inside = slice.filter(|_| group.is_some()).and_then(|slice| self.ports_in(slice));
         let params = Params {
             rails: shape.params.rails.or_else(|| self.rails(shape.ranks)),
             c_real: shape.params.c_real.or(self.c_real),
@@ -377,11 +378,10 @@ impl Fabric {
         first?.wires.torus()
     }
 
-    /// Whether so many ranks are parts of several tori.
+    /// Whether ranks are joined as a torus, or as several of them.
     #[must_use]
-    pub fn joins_tori(&self, ranks: u32) -> bool {
-        let first = self.tiers.first().is_some_and(|first| first.wires.torus().is_some());
-        first && self.depth(ranks).is_ok_and(|depth| depth > 1)
+    pub fn has_torus(&self) -> bool {
+        self.tiers.first().is_some_and(|first| first.wires.torus().is_some())
     }
 
     /// The part of a torus that so many ranks are, or that a domain of them is, if it has such a part.
@@ -391,7 +391,7 @@ impl Fabric {
     }
 
     /// The same with these sides, if they are those of so many ranks.
-    fn slice_of(&self, ranks: u32, dims: Option<Dims>) -> Option<Torus> {
+    pub(super) fn slice_of(&self, ranks: u32, dims: Option<Dims>) -> Option<Torus> {
         let first = self.tiers.first()?;
         let torus = first.wires.torus()?;
         let ranks = first.span.map_or(ranks, |span| span.get().min(ranks));

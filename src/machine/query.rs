@@ -742,11 +742,10 @@ fn alike(fabric: &Fabric, ranks: u32, most: u32) -> u32 {
     (2..most).rev().find(fits).unwrap_or(most)
 }
 
-/// Takes the part of a torus that was asked for.
+/// Takes the part of a torus that is asked for, once for all that is priced on it.
 fn use_sides(fabric: &mut Fabric, ranks: u32, dims: Option<Dims>) {
-    let given = dims.filter(|dims| dims.ranks() == u64::from(ranks));
-    if let (Some(sides), Some(torus)) = (given, fabric.torus(ranks)) {
-        fabric.tiers[0].wires = Wires::Torus(torus.part(sides));
+    if let Some(slice) = fabric.slice_of(ranks, dims) {
+        fabric.tiers[0].wires = Wires::Torus(slice);
     }
 }
 

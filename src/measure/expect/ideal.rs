@@ -271,7 +271,7 @@ fn taken(
     let protocol = protocol.unwrap_or_default();
     ready.retain(|one| runs_in(one.algorithm.meta().id, protocol));
     // What runs on a torus is its vendor's own, which uses all links of a chip.
-    if fabric.torus(shape.ranks).is_none() && !fabric.joins_tori(shape.ranks) {
+    if !fabric.has_torus() {
         keep_shipped(registry, &mut ready, library, shape, fabric)?;
     }
     if ready.is_empty() && shape.ranks > 1 {
