@@ -734,10 +734,15 @@ fn trust(query: &Query) -> Vec<String> {
     let rack = machine.hardware.as_ref().filter(|h| h.is_rack());
     all.extend(rack.filter(|h| placement.nodes() > 1 && placement.ranks <= h.span).map(|rack| {
         format!(
-            "a node of {} is one NVLink domain of {} GPUs, not a host: leave out --gpus-per-node if all are in one rack",
+            "a node of {} is one NVLink domain of {} GPUs, not a host: without --nodes and --gpus-per-node all are in one rack",
             machine.name, rack.span
         )
     }));
+    let (ranks, inside) = (placement.ranks, placement.ranks.min(placement.per_node));
+    let unused = query.shape.params.dims.map(|dims| dims.ranks());
+    all.extend(unused.filter(|holds| ![ranks, inside].map(u64::from).contains(holds)).map(
+        |holds| format!("the sides given hold {holds} ranks, not {inside}: they are not used"),
+    ));
     all.extend(machine.settings_note());
     let some = |n: u32, thing: &str| match n {
         1 => format!("one {thing}"),

@@ -6,7 +6,7 @@ use std::ops::Range;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use crate::base::error::{Error, advice};
+use crate::base::error::{Error, advice, brief};
 
 /// A position in a text, counted from 1.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -15,7 +15,7 @@ pub struct Place {
     pub line: usize,
     /// The character in that line.
     pub column: usize,
-    /// The line itself, without blanks around it.
+    /// The line itself, without blanks around it; the middle of a long one is left out.
     pub text: String,
 }
 
@@ -28,7 +28,7 @@ impl Place {
         let line = before.matches('\n').count();
         let column = before.rsplit('\n').next().unwrap_or("").chars().count() + 1;
         let shown = text.lines().nth(line).unwrap_or("").trim().to_owned();
-        Self { line: line + 1, column, text: shown }
+        Self { line: line + 1, column, text: brief(shown) }
     }
 }
 

@@ -528,6 +528,11 @@ impl Fabric {
         match step.rails {
             // With as many rails as ranks, one in `span` of a rank's flows leaves the domain.
             rails if rails >= span => 1.0 - 1.0 / f64::from(span),
+            // On average over the rounds.
+            1 if step.route == Route::Skips && self.order == Order::Block => {
+                let skips = skips(ranks);
+                skips.iter().filter(|&&skip| skip < span).count() as f64 / skips.len() as f64
+            }
             1 if self.all_leave(step.route, ranks, span) => 0.0,
             _ => 1.0,
         }
@@ -547,9 +552,16 @@ impl Fabric {
     /// Whether no message that others send meanwhile stays in a domain of `span` ranks.
     fn all_leave(&self, route: Route, ranks: u32, span: u32) -> bool {
         let flows = self.flows(route, ranks, span);
-        // Dealt to domains in turn, all that send in a doubling tree leave theirs, or none.
-        let is_dealt = self.order == Order::Cyclic && matches!(route, Route::Grow(_));
-        flows >= span || is_dealt && flows > 0
+        match (route, self.order) {
+            // One message at a time.
+            (Route::Root, _) => flows > 0,
+            // Dealt to domains in turn, all that send in a doubling tree leave theirs, or none.
+            (Route::Grow(_), Order::Cyclic) => flows > 0,
+            // The first domain alone has children of its own ranks.
+            (Route::Heap { first, .. }, Order::Block) => first >= span,
+            (Route::Xor(distance), Order::Block) => distance >= span,
+            _ => flows >= span,
+        }
     }
 
     /// Messages that the ports of `tier` carry at once for a domain of the tier below: one per NIC, or as

@@ -15,8 +15,8 @@ use super::pages::{END, overwrite, root};
 const HEAD: &str = "\
 # Explanations
 
-Every page of `collcost explain TOPIC`, written by `TRYCMD=overwrite cargo test --test command glossary` and
-checked by `cargo test`. Numbers are for 8 ranks; `-n` asks for others. `collcost explain COLLECTIVE` and
+Every page of `collcost explain TOPIC` but `words`, which is [the glossary](glossary.md), and the contradictions K1 to
+K26; written by `TRYCMD=overwrite cargo test --test command glossary` and checked by `cargo test`. Numbers are for 8 ranks; `-n` asks for others. `collcost explain COLLECTIVE` and
 `collcost explain COLLECTIVE ALGORITHM` derive formulas with numbers put in, and are not repeated here.
 ";
 

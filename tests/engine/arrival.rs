@@ -89,7 +89,7 @@ fn random(number: u64) -> String {
 }
 
 /// Algorithms that came after LogGOPSim's times were taken: with them, the numbers would draw others.
-const LATER: [&str; 15] = [
+const LATER: [&str; 16] = [
     "butterfly",
     "butterfly-mirrored",
     "halving-gather",
@@ -105,6 +105,7 @@ const LATER: [&str; 15] = [
     "scatter-doubling",
     "slice-ring",
     "slice-rabenseifner",
+    "recursive-halving-fold",
 ];
 
 /// The collectives of the later `mesh`.

@@ -670,6 +670,39 @@ fn a_better_machine_is_not_slower() {
     assert!(slower.is_empty(), "{} are slower:\n{}", slower.len(), slower.join("\n"));
 }
 
+/// Links that are a thousandth slower than the machine's take hardly longer, and links that are a little slower than
+/// slow ones are not faster; a band remains.
+#[test]
+fn slower_links_are_slower_little_by_little() {
+    let registry = Registry::builtin();
+    for (name, ranks, nodes) in [
+        ("dgx-a100", 4, 1),
+        ("dgx-h100", 16, 2),
+        ("p3dn.24xlarge", 16, 2),
+        ("p5.48xlarge", 32, 4),
+        ("gb200-nvl72", 72, 1),
+        ("perlmutter", 16, 4),
+        ("l40s-pcie", 8, 1),
+    ] {
+        for collective in [Collective::AllReduce, Collective::Reduce, Collective::SendRecv] {
+            let on = |eta: f64| {
+                let given = Given { eta_beta: Some(Ratio(eta)), ..Given::default() };
+                let query = self::given(name, collective, (ranks, nodes), &given).unwrap();
+                Expecting::new(&registry, &query).unwrap().at(Bytes(1 << 33))
+            };
+            let mut before = on(1.0);
+            for eta in [0.999, 0.99, 0.95, 0.9, 0.8, 0.6, 0.4, 0.2] {
+                let now = on(eta);
+                let what = format!("{name} {collective} x {eta}: {before:?}, then {now:?}");
+                assert!(now.time.0 > before.time.0 * 0.999_9, "{what}");
+                assert!(eta < 0.99 || now.time.0 < before.time.0 * 1.05, "{what}");
+                assert!(now.low <= now.time && now.high.0 > now.time.0 * 1.005, "{what}");
+                before = now;
+            }
+        }
+    }
+}
+
 /// A rate that is given is felt on every machine, also where a latency is unknown, so that nothing has a price.
 #[test]
 fn a_lower_rate_is_felt_on_every_machine() {

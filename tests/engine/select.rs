@@ -726,7 +726,6 @@ fn parts_of(choice: &Choice) -> Vec<(&'static str, u32, Option<u32>)> {
 fn mpich_folds_whole_vectors_where_ranks_are_no_power_of_two() {
     // reduce_intra_reduce_scatter_gather.c: the vector to the left neighbour, then a power of two.
     let call = Call { nodes: 6, ..chars(C::Reduce, 6, 1 << 20) };
-    let fold = ("binomial", 2, Some(6));
     let choice = choose("mpich@4", &call);
     assert_eq!(parts_of(&choice), [("halving-gather", 6, None)]);
     // One message and M of bytes and additions more than the power of two takes: 2f + 1 messages,
@@ -741,8 +740,13 @@ fn mpich_folds_whole_vectors_where_ranks_are_no_power_of_two() {
     assert_eq!(parts_of(&choose("mpich@4", &call))[1..], [("halving-gather", 6, None)]);
     // The reduce-scatter goes on with uneven blocks, and each pair parts with one at the end.
     let call = Call { nodes: 6, ..chars(C::ReduceScatter, 6, 6 << 10) };
-    let halves = [fold, ("recursive-halving", 4, Some(6)), fold];
-    assert_eq!(parts_of(&choose("mpich@4", &call)), halves);
+    let choice = choose("mpich@4", &call);
+    assert_eq!(parts_of(&choice), [("recursive-halving-fold", 6, None)]);
+    // All of M, 4 blocks of a sixth and 2 of them, and one.
+    let shape = Shape::new(C::ReduceScatter, 6);
+    let time = priced(&Registry::builtin(), &choice, &shape, &fabric, Bytes(6 << 10)).unwrap();
+    let expected = 4e-6 + 13.0 * f64::from(1 << 10) / 1e9;
+    assert!((time.time().unwrap().0 - expected).abs() < 1e-12, "{time:?}");
 }
 
 #[test]

@@ -339,3 +339,23 @@ fn a_chain_passes_the_links_inside_nodes_at_their_own_latency() {
     let asked = shape(&cyclic, Broadcast, 64, segments);
     same(price(&cyclic, "chain", &asked, size), 98.0 * (20e-6 + each));
 }
+
+/// Where links inside nodes are slower than NICs, they pace what stays inside: the edge of a tree in the first node,
+/// and the short skips of a circulant graph. A message between nodes alone does not use them.
+#[test]
+fn slow_links_inside_pace_what_stays_there() {
+    let fabric = Fabric::new(vec![tier(8, 0, 1e9), tier(0, 8, 10e9)]);
+    let alone = shape(&fabric, Collective::SendRecv, 32, 1);
+    assert!((price(&fabric, "p2p", &alone, SIZE) - 0.12e-3).abs() < 1e-12);
+    for (id, collective, segments) in [
+        ("binary-tree", Broadcast, 500),
+        ("binary-tree", Reduce, 500),
+        ("circulant-pipelined", AllReduce, 500),
+    ] {
+        let asked = shape(&fabric, collective, 32, segments);
+        let priced = price(&fabric, id, &asked, SIZE);
+        let played = played(&fabric, id, &asked, SIZE, Mode::Sync);
+        let what = format!("{id} {collective}: {priced}, {played} played");
+        assert!(priced > played * 0.9 && priced < played * 1.05, "{what}");
+    }
+}

@@ -165,7 +165,7 @@ impl Job {
     }
 
     pub fn start(&self) -> Result<f64> {
-        self.start.as_ref().map_or(Ok(0.0), |start| Ok(start.seconds()?.0))
+        self.start.as_ref().map_or(Ok(0.0), |start| Ok(start.seconds("start")?.0))
     }
 }
 

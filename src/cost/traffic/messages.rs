@@ -72,7 +72,7 @@ impl Tasks {
         let nodes: HashMap<&str, Node> = graph.nodes.iter().map(String::as_str).zip(0..).collect();
         let numbers: HashMap<&str, usize> = jobs.names().zip(0..).collect();
         for (number, job) in (0..).zip(&jobs.0) {
-            let place = |e: Error| e.at(format!("job {}", job.name));
+            let place = |e: Error| e.within(&format!("job {}", job.name));
             let gate = tasks.gate(number, job.start().map_err(place)?);
             for name in &job.after {
                 let other = numbers.get(name.as_str()).copied().unwrap_or(0);
@@ -215,7 +215,7 @@ impl Tasks {
                 from: node(&message.from)?,
                 to: node(&message.to)?,
                 bytes: bytes(&message.bytes)?,
-                at: message.at.as_ref().map_or(Ok(0.0), |at| at.seconds().map(|s| s.0))?,
+                at: message.at.as_ref().map_or(Ok(0.0), |at| at.seconds("at").map(|s| s.0))?,
                 ..Task::default()
             };
             let task = self.push(task);

@@ -125,7 +125,7 @@ impl Settings {
                 let index = NUMBERS.iter().position(|n| *n == name).ok_or_else(|| {
                     Error::input(format!("NCCL's tuner does not read `{name}`")).at(place()).help(
                         did_you_mean(name, Self::KNOWN, || {
-                            format!("it reads {}", Self::KNOWN.join(", "))
+                            format!("beside those of start-up it reads {}", Self::KNOWN.join(", "))
                         }),
                     )
                 })?;

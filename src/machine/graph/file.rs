@@ -93,9 +93,9 @@ struct Ability {
 }
 
 impl Amount {
-    /// An exact rate; a bare number counts bytes per second.
-    pub(super) fn rate(&self) -> Result<Rate> {
-        match self {
+    /// The exact rate that `key` has; a bare number counts bytes per second.
+    pub(super) fn rate(&self, key: &str) -> Result<Rate> {
+        let rate = match self {
             Self::Text(text) => text.parse(),
             Self::Number(x) => decimal(&x.to_string())
                 .filter(|x| *x > Rational::from_integer(0))
@@ -103,18 +103,20 @@ impl Amount {
                 .ok_or_else(|| {
                     Error::input(format!("`{x}` is not a bandwidth")).help("write it as 50GB/s")
                 }),
-        }
+        };
+        rate.map_err(|e: Error| e.at(key))
     }
 
-    /// A time; a bare number counts seconds.
-    pub(crate) fn seconds(&self) -> Result<Seconds> {
-        match self {
+    /// The time that `key` has; a bare number counts seconds.
+    pub(crate) fn seconds(&self, key: &str) -> Result<Seconds> {
+        let time = match self {
             Self::Text(text) => text.parse(),
             Self::Number(x) if x.is_finite() && *x >= 0.0 => Ok(Seconds(*x)),
             Self::Number(x) => {
                 Err(Error::input(format!("`{x}` is not a time")).help("write it as 700ns"))
             }
-        }
+        };
+        time.map_err(|e: Error| e.at(key))
     }
 }
 
@@ -164,7 +166,8 @@ impl File {
         super::fault::apply(&self.faults, &mut spec.links, &numbers).map_err(|e| e.at("faults"))?;
         let mut graph = Graph::new(spec.name, (spec.ranks, spec.switches), spec.links)?;
         graph.routing = routing;
-        graph.alpha = self.alpha.as_ref().map_or(Ok(Seconds(0.0)), Amount::seconds)?;
+        graph.alpha =
+            self.alpha.as_ref().map_or(Ok(Seconds(0.0)), |alpha| alpha.seconds("alpha"))?;
         graph.check_reach()?;
         Ok(graph)
     }
@@ -191,12 +194,12 @@ impl File {
             spec.ranks.iter().chain(&spec.switches).map(String::as_str).zip(0..).collect();
         let mut links = Vec::with_capacity(2 * self.links.len());
         for (i, cable) in self.links.iter().enumerate() {
-            let place = |e: Error| e.at(format!("link {}", i + 1));
+            let place = |e: Error| e.within(&format!("link {}", i + 1));
             let (a, b, both) =
                 ends(&cable.between, &cable.from, &cable.to, &numbers).map_err(place)?;
-            let rate = cable.bw.rate().map_err(place)?;
-            let latency = cable.latency.as_ref().map_or(Ok(Seconds(0.0)), Amount::seconds);
-            let latency = latency.map_err(place)?;
+            let rate = cable.bw.rate("bw").map_err(place)?;
+            let latency = cable.latency.as_ref().map(|latency| latency.seconds("latency"));
+            let latency = latency.transpose().map_err(place)?.unwrap_or(Seconds(0.0));
             links.push(Link { from: a, to: b, rate, latency });
             if both {
                 links.push(Link { from: b, to: a, rate, latency });

@@ -112,7 +112,6 @@ impl Spec {
     fn new(name: String, ranks: u64) -> Result<Self> {
         if !(1..=RANKS).contains(&ranks) {
             return Err(Error::input(format!("a fabric of {ranks} ranks"))
-                .at("generate")
                 .help(format!("a generator makes 1 to {RANKS}")));
         }
         let ranks = (0..ranks).map(|i| format!("g{i}")).collect();
@@ -154,25 +153,28 @@ impl Generate {
     }
 
     pub(super) fn spec(&self) -> Result<Spec> {
+        self.made().map_err(|e| e.within("generate"))
+    }
+
+    fn made(&self) -> Result<Spec> {
         let dense = self.dense();
         if dense > LINKS {
             return Err(Error::input(format!("a fabric of about {dense} links"))
-                .at("generate")
                 .help(format!("a generator makes at most {LINKS}")));
         }
         match self {
-            Self::Ring { ranks, bw, one_way } => ring(*ranks, bw.rate()?, *one_way),
-            Self::Torus { sides, bw } => grid(sides, true, bw.rate()?),
-            Self::Mesh { sides, bw } => grid(sides, false, bw.rate()?),
-            Self::Hypercube { dimension, bw } => hypercube(*dimension, bw.rate()?),
+            Self::Ring { ranks, bw, one_way } => ring(*ranks, bw.rate("bw")?, *one_way),
+            Self::Torus { sides, bw } => grid(sides, true, bw.rate("bw")?),
+            Self::Mesh { sides, bw } => grid(sides, false, bw.rate("bw")?),
+            Self::Hypercube { dimension, bw } => hypercube(*dimension, bw.rate("bw")?),
             Self::Full { ranks, bw } => {
                 let mut spec = Spec::new(format!("full mesh {ranks}"), u64::from(*ranks))?;
-                mesh(&mut spec, 0..*ranks, bw.rate()?, 500.0);
+                mesh(&mut spec, 0..*ranks, bw.rate("bw")?, 500.0);
                 Ok(spec)
             }
             Self::Star { ranks, bw } => {
                 let mut spec = Spec::new(format!("star {ranks}"), u64::from(*ranks))?;
-                let (rate, switch) = (bw.rate()?, spec.switch("sw".to_owned()));
+                let (rate, switch) = (bw.rate("bw")?, spec.switch("sw".to_owned()));
                 (0..*ranks).for_each(|rank| spec.cable(rank, switch, rate, 500.0));
                 Ok(spec)
             }
@@ -180,10 +182,12 @@ impl Generate {
             Self::Boxes { .. } => self.boxes(),
             Self::Mi250 { boxes, gcds } => mi250(*boxes, *gcds),
             Self::Pcie { .. } => self.pcie(),
-            Self::LeafSpine { leaves, hosts, spines, bw, oversubscription } => {
-                leaf_spine([*leaves, *hosts, *spines], bw.rate()?, oversubscription.unwrap_or(1.0))
-            }
-            Self::FatTree { k, bw } => fat_tree(*k, bw.rate()?),
+            Self::LeafSpine { leaves, hosts, spines, bw, oversubscription } => leaf_spine(
+                [*leaves, *hosts, *spines],
+                bw.rate("bw")?,
+                oversubscription.unwrap_or(1.0),
+            ),
+            Self::FatTree { k, bw } => fat_tree(*k, bw.rate("bw")?),
             Self::Dragonfly { .. } => self.dragonfly(),
         }
     }
@@ -202,7 +206,7 @@ impl Generate {
         let mut spec = Spec::new(name, u64::from(boxes) * u64::from(gpus))?;
         match (nvswitch, meshed) {
             (Some(rate), None) => {
-                let rate = rate.rate()?;
+                let rate = rate.rate("nvswitch")?;
                 let switches: Vec<Node> =
                     (0..boxes).map(|b| spec.switch(format!("nv{b}"))).collect();
                 for rank in 0..boxes * gpus {
@@ -210,7 +214,7 @@ impl Generate {
                 }
             }
             (None, Some(rate)) => {
-                let rate = rate.rate()?;
+                let rate = rate.rate("mesh")?;
                 for b in 0..boxes {
                     mesh(&mut spec, b * gpus..(b + 1) * gpus, rate, 700.0);
                 }
@@ -226,7 +230,7 @@ impl Generate {
         let nic = nic.as_ref().ok_or_else(|| {
             Error::input("several boxes without NICs").help("write nic = \"50GB/s\"")
         })?;
-        let nic = nic.rate()?;
+        let nic = nic.rate("nic")?;
         let switches: Vec<Node> = match kind {
             "one" => vec![spec.switch("ib".to_owned())],
             "parity" => (0..2).map(|i| spec.switch(format!("ib{i}"))).collect(),
@@ -245,7 +249,7 @@ impl Generate {
                 return Err(Error::input(format!("a spine above fabric {kind}"))
                     .help("a spine joins rails: write fabric = \"rail\""));
             }
-            let (rate, spine) = (rate.rate()?, spec.switch("spine".to_owned()));
+            let (rate, spine) = (rate.rate("spine")?, spec.switch("spine".to_owned()));
             switches.into_iter().for_each(|rail| spec.cable(rail, spine, rate, 1500.0));
         }
         Ok(spec)
@@ -261,7 +265,8 @@ impl Generate {
             return Err(Error::input(format!("{gpus} GPUs over switches of {each}"))
                 .help("per_switch must divide gpus"));
         }
-        let (gpu, up, cross) = (gpu_bw.rate()?, up_bw.rate()?, cross_bw.rate()?);
+        let (gpu, up, cross) =
+            (gpu_bw.rate("gpu_bw")?, up_bw.rate("up_bw")?, cross_bw.rate("cross_bw")?);
         let mut spec =
             Spec::new(format!("PCIe {nodes} x {gpus}"), u64::from(nodes) * u64::from(gpus))?;
         let mut first = Vec::new();
@@ -285,7 +290,7 @@ impl Generate {
             let nic = nic.as_ref().ok_or_else(|| {
                 Error::input("several nodes without NICs").help("write nic = \"12.5GB/s\"")
             })?;
-            let (nic, eth) = (nic.rate()?, spec.switch("eth".to_owned()));
+            let (nic, eth) = (nic.rate("nic")?, spec.switch("eth".to_owned()));
             first.into_iter().for_each(|plx| spec.cable(plx, eth, nic, 2000.0));
         }
         Ok(spec)
@@ -302,7 +307,8 @@ impl Generate {
             return Err(Error::input(format!("{g} groups, but {a} routers with {h} global ports"))
                 .help("groups are at most routers x global + 1"));
         }
-        let (bw, local, far) = (bw.rate()?, local_bw.rate()?, global_bw.rate()?);
+        let (bw, local, far) =
+            (bw.rate("bw")?, local_bw.rate("local_bw")?, global_bw.rate("global_bw")?);
         let name = format!("dragonfly a={a} p={p} h={h} groups={g}");
         let mut spec = Spec::new(name, u64::from(g) * u64::from(a) * u64::from(p))?;
         let router: Vec<Node> =

@@ -43,13 +43,15 @@ pub fn unknown<'a>(name: &'a str, others: impl Iterator<Item = &'a str>) -> Erro
     let help = match nearest(&lower.replace('_', "-"), near) {
         // What `calibrate` writes where no other name is given.
         _ if same(name, "local") => {
-            "`collcost calibrate` measures this machine and writes its profile, which programs name by its path"
+            "`collcost calibrate` measures this machine and writes its profile as `local`"
                 .to_owned()
         }
         Some(near) => format!("did you mean `{near}`? `collcost profiles` lists all"),
         None => match &related(&lower)[..] {
-            [] => "`collcost profiles` lists the known machines; --alpha and --bw describe any other"
-                .to_owned(),
+            [] => {
+                "`collcost profiles` lists the known machines; --alpha and --bw describe any other"
+                    .to_owned()
+            }
             like => {
                 format!("named like it: `{}`; `collcost profiles` lists all", like.join("`, `"))
             }

@@ -348,15 +348,36 @@ impl<'r> Expecting<'r> {
         Expectation { time: at_least(time), low: at_least(low), high: at_least(high), ..expected }
     }
 
+    /// `moved`, what is expected on links that are stated to be slower than the machine's, and no less than they
+    /// can be; `known` is what is expected on the machine's own.
+    ///
+    /// Runs may be faster by some ratio than the machine's parameters say. What is stated is a limit all the same
+    /// where it is slower by that ratio; up to there the limit goes with its square, so that it begins at the line
+    /// rate.
+    fn slowed(&self, known: Expectation, moved: Expectation, size: Bytes) -> Expectation {
+        let (Some(transfer), Some(before)) = (&self.transfer, self.least_before) else {
+            return moved;
+        };
+        let (line, stated) = (transfer.floor(size).0, self.least / before);
+        if stated <= 1.0 || line <= 0.0 {
+            return moved;
+        }
+        let limit = (self.least * size.0 as f64).min(line * stated * stated);
+        // What a run takes beyond the line rate it takes beyond the limit, as far as the line held it up.
+        let beyond = line * (1.0 - line / known.time.0.max(line));
+        let time = Seconds(moved.time.0.max(limit + beyond));
+        let low = Seconds(moved.low.0.max(limit));
+        Expectation { time, low, high: moved.high * Ratio(time.0 / moved.time.0), ..moved }
+    }
+
     /// What the links take for the least data that any algorithm moves: at their line rate where that is
     /// known, else by the machine's parameters, unless these were fitted and have errors of their own. A
-    /// given rate is the one in use: a lower one is the limit, a higher one only beyond the line rate.
+    /// higher rate that is given is a limit only beyond the line rate; for a lower one see [`Self::slowed`].
     #[inline]
     fn floor(&self, size: Bytes) -> Seconds {
         let least = Seconds(self.least * size.0 as f64);
         match (&self.transfer, self.least_before) {
             (Some(transfer), None) => transfer.floor(size),
-            (Some(_), Some(before)) if self.least > before => least,
             (Some(transfer), Some(_)) => Seconds(least.0.min(transfer.floor(size).0)),
             _ if self.fit.is_some() => Seconds(0.0),
             _ => least,
@@ -382,7 +403,7 @@ impl<'r> Expecting<'r> {
             (Some(known), None) => self.limited(known, size),
             (Some(known), Some((before, now))) => {
                 let now = now.as_ref().unwrap_or(&self.ideal);
-                self.limited(changed(before, now, known, size), size)
+                self.slowed(known, self.limited(changed(before, now, known, size), size), size)
             }
             (None, _) => self.modelled(size),
         };

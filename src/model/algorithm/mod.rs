@@ -17,6 +17,7 @@ mod circulant;
 pub mod double_binary_tree;
 mod edges;
 mod flat;
+mod folded_halving;
 mod gloo;
 mod halved_tree;
 mod halving_gather;
@@ -70,6 +71,7 @@ pub static FAMILIES: &[&[&dyn Algorithm]] = &[
     halved_tree::FAMILY,
     double_binary_tree::FAMILY,
     recursive_doubling::FAMILY,
+    folded_halving::FAMILY,
     butterfly::FAMILY,
     recursive_multiplying::FAMILY,
     rabenseifner::FAMILY,

@@ -6,6 +6,7 @@ use std::num::NonZeroU32;
 use std::str::FromStr;
 
 use super::files::{self, known};
+use super::words::width;
 use super::{
     Degrees, Device, Dispatcher, Framework, Job, Overlap, Pins, Precision, Recompute, Schedule,
     Sharding, Stated, Transformer, memory,
@@ -352,7 +353,12 @@ impl Draft {
         let unfused = match self.get("attention") {
             Some("flash" | "fused") => false,
             Some("unfused") => true,
-            _ => {
+            Some(other) => {
+                return Err(Error::input(format!("`{other}` is not a kind of attention"))
+                    .at(format!("attention = {other}"))
+                    .help("write flash or unfused"));
+            }
+            None => {
                 // Transformer Engine's fused kernels begin with Ampere.
                 let volta = device.name.starts_with("V100") && !sharding.framework.is_torch();
                 if early || volta {
@@ -556,10 +562,9 @@ impl Draft {
             "none"
         });
         let mut sharding = Sharding::read(text).map_err(|e| e.at(format!("sharding = {text}")))?;
-        match self.get("gradients_reduced_in") {
-            Some("fp32" | "float32") => sharding.gradient = 4.0,
-            Some(_) => sharding.gradient = 2.0,
-            None => {}
+        if let Some(text) = self.get("gradients_reduced_in") {
+            sharding.gradient =
+                width(text).map_err(|e| e.at(format!("gradients_reduced_in = {text}")))?;
         }
         Ok(sharding)
     }
@@ -571,7 +576,13 @@ impl Draft {
             (None, Some(name)) => {
                 let title = machines.profile(name).map(|p| p.title.clone());
                 match title {
-                    Ok(title) => Device::named(&title)?,
+                    // The links of A100-SXM4-40GB are those of a DGX A100, its memory is not.
+                    Ok(title) => {
+                        let last = name.to_ascii_lowercase();
+                        let last = last.rsplit(['-', '_', ' ']).next().unwrap_or("");
+                        let memory = last.strip_suffix("gb").map(|gb| format!(", {gb} GB"));
+                        Device::named(&(title + &memory.unwrap_or_default()))?
+                    }
                     Err(error) => Device::named(name).map_err(|_| error)?,
                 }
             }

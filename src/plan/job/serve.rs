@@ -290,9 +290,9 @@ impl Draft {
             return Err(Error::input(what).at("gpus").help("leave it out, or set tp, dp or pp"));
         }
         let stored = self.get("weights_type");
-        let stored = stored.or(self.get("quantization").and_then(by_checkpoint));
+        let stored = stored.or(self.get("quantization").map(|q| by_checkpoint(q).unwrap_or(q)));
         let weights = Weights::read(stored, model.experts.is_some())?;
-        let small = self.get("cache_type").is_some_and(|t| t.contains("fp8") || t.contains("int8"));
+        let cache = self.get("cache_type").map_or(Ok(2.0), cached)?;
         let machine = self.links(machines, &device, u64::from(world), &mut inferred)?;
         if !tp.is_multiple_of(dcp) {
             return Err(Error::input(format!("dcp {dcp} does not divide tp {tp}"))
@@ -327,7 +327,7 @@ impl Draft {
             None => (sglang && tp > 1 && dp == 1 && exchange == Exchange::Reduce)
                 .then(|| self.fuses_by_itself(&device)),
         };
-        let share = self.get("utilization").and_then(|t| t.parse::<f64>().ok());
+        let share = self.get("utilization").map_or(Ok(0.9), share)?;
         Ok(Serve {
             name: self.name.clone(),
             model,
@@ -340,11 +340,11 @@ impl Draft {
             context,
             longest,
             chunk,
-            utilization: share.filter(|u| (0.05..=1.0).contains(u)).unwrap_or(0.9),
+            utilization: share,
             weights,
-            cache: if small { 1.0 } else { 2.0 },
+            cache,
             engine: self.get("engine").map(str::to_owned),
-            custom: self.get("custom_all_reduce") != Some("false"),
+            custom: self.get("custom_all_reduce").is_none() || self.flag("custom_all_reduce")?,
             fused,
             exchange,
             device,
@@ -352,6 +352,26 @@ impl Draft {
             inferred,
         })
     }
+}
+
+/// Bytes of a number in the cache of keys and values.
+fn cached(kind: &str) -> Result<f64> {
+    match kind {
+        "auto" | "bf16" | "bfloat16" | "fp16" | "float16" | "half" => Ok(2.0),
+        _ if kind.starts_with("fp8") || kind.starts_with("int8") => Ok(1.0),
+        _ => Err(Error::input(format!("a cache of `{kind}` is not priced"))
+            .at(format!("cache_type = {kind}"))
+            .help("write --set cache_type=fp8, int8 or bf16")),
+    }
+}
+
+/// The part of a GPU's memory that an engine may use.
+fn share(text: &str) -> Result<f64> {
+    text.parse().ok().filter(|part| (0.05..=1.0).contains(part)).ok_or_else(|| {
+        Error::input(format!("`{text}` is not a part of the memory"))
+            .at(format!("utilization = {text}"))
+            .help("write a number from 0.05 to 1, such as 0.9")
+    })
 }
 
 impl Serve {

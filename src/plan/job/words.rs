@@ -158,6 +158,16 @@ impl Framework {
     }
 }
 
+/// Bytes of a number of a type in which gradients are summed.
+pub(super) fn width(word: &str) -> Result<f64> {
+    match word {
+        "fp32" | "float32" | "32" => Ok(4.0),
+        "bf16" | "bfloat16" | "fp16" | "float16" | "16" => Ok(2.0),
+        _ => Err(Error::input(format!("gradients are not summed in `{word}`"))
+            .help("write fp32, bf16 or fp16")),
+    }
+}
+
 /// What is sharded over replicas, and the type in which gradients are kept and sent.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Sharding {
@@ -232,15 +242,20 @@ impl Sharding {
                 Framework::DeepSpeed
             };
         let narrow = has("states in bf16") || has("bf16 states");
-        let halved = narrow || has("gradients in bf16") || has("bf16 reduced");
+        let summed = match text.split_once("gradients in ") {
+            Some((_, of)) => Some(width(of.split([',', ' ']).next().unwrap_or(""))?),
+            None if has("fp32") => Some(4.0),
+            None if narrow || has("bf16 reduced") => Some(2.0),
+            None => None,
+        };
         // FSDP2's own sums are of 32 bits in torchtitan.
-        let wide = has("fp32") || framework == Framework::Fsdp2 && !halved;
+        let usual = if framework == Framework::Fsdp2 { 4.0 } else { 2.0 };
         Ok(Self {
             shard,
             framework,
             gathers: fsdp || shard == Shard::Parameters,
             scatters: shard == Shard::Gradients && !fsdp && has("megatron"),
-            gradient: if wide { 4.0 } else { 2.0 },
+            gradient: summed.unwrap_or(usual),
             narrow,
             offload: Offload::read(&text),
         })

@@ -169,7 +169,7 @@ impl std::str::FromStr for Kind {
             Error::input(format!("`{text}` is not a transport")).help(did_you_mean(
                 text,
                 Self::ALL.iter().map(|kind| kind.id()),
-                || "write shm or tcp".to_owned(),
+                || "write shm or tcp; `collcost calibrate` also takes nccl and cuda".to_owned(),
             ))
         })
     }
