@@ -67,7 +67,9 @@ pub(super) fn answer(page: &mut Page, report: &Cost) {
         Some(least) => format!("{}: no algorithm can be faster on these links", Seconds(least)),
         None => "not known: a parameter of these links is unknown".to_owned(),
     };
-    page.entry(label("bound"), bound);
+    if !expect.runs.is_nothing() {
+        page.entry(label("bound"), bound);
+    }
     if let Some(best) = &report.optimal {
         let (time, rate) = (Seconds(best.time_s), Bandwidth(best.rate_per_second));
         let fabric = if best.fabric.is_empty() { "the profile's fabric" } else { &best.fabric };
@@ -139,7 +141,11 @@ fn runs(expect: &Expect, report: &Cost) -> String {
         Rules::Measured => format!("as {library}{version} chose when this machine was measured"),
         Rules::OtherRelease => format!("the rules of {library}{version}, another release"),
         Rules::Unknown => {
-            let of = report.machine.library.as_ref().map_or("", |_| " of what it has");
+            let of = report
+                .machine
+                .library
+                .as_ref()
+                .map_or(" of what any library has", |_| " of what it has");
             let least = match report.machine.calibrated {
                 true => "fastest over the links as measured",
                 false => "lowest ideal time",

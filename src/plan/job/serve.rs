@@ -356,9 +356,9 @@ impl Draft {
 
 /// Bytes of a number in the cache of keys and values.
 fn cached(kind: &str) -> Result<f64> {
-    match kind {
+    match kind.to_ascii_lowercase().as_str() {
         "auto" | "bf16" | "bfloat16" | "fp16" | "float16" | "half" => Ok(2.0),
-        _ if kind.starts_with("fp8") || kind.starts_with("int8") => Ok(1.0),
+        kind if kind.starts_with("fp8") || kind.starts_with("int8") => Ok(1.0),
         _ => Err(Error::input(format!("a cache of `{kind}` is not priced"))
             .at(format!("cache_type = {kind}"))
             .help("write --set cache_type=fp8, int8 or bf16")),

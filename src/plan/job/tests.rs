@@ -2143,3 +2143,45 @@ fn rows_of_a_search_can_be_asked_again() {
     draft.put("chunks", "5").unwrap();
     assert_eq!(draft.get("chunks_per_stage"), Some("5"));
 }
+
+#[test]
+fn words_that_nothing_reads_are_refused() {
+    let typed = |key: &str, value: &str| {
+        let mut typed = Draft::default();
+        for (key, value) in [("machine", "dgx-h100"), (key, value)] {
+            typed.put(key, value).unwrap();
+        }
+        typed
+    };
+    let job = |key: &str, value: &str| {
+        let draft = typed(key, value).over(&draft("job.toml", MIXTRAL));
+        draft.job(&Machines::new(&BuiltIn), false).map(|job| job.sharding.gradient)
+    };
+    let serve = |key: &str, value: &str| {
+        let draft = typed(key, value).over(&draft("serve.sh", "vllm serve llama3-70b -tp 4"));
+        draft
+            .serve(&Machines::new(&BuiltIn))
+            .map(|serve| (serve.weights.experts.bytes, serve.cache))
+    };
+    for (key, value) in [
+        ("attention", "unfusd"),
+        ("gradients_reduced_in", "foo"),
+        ("sharding", "zero1, gradients in foo"),
+    ] {
+        let error = job(key, value).unwrap_err().to_string();
+        assert!(error.contains(&format!("{key} = {value}")), "{error}");
+    }
+    assert_eq!(job("gradients_reduced_in", "FP32").unwrap(), 4.0);
+    assert_eq!(job("sharding", "FSDP2, gradients in fp16").unwrap(), 2.0);
+    for (key, value) in [
+        ("utilization", "5"),
+        ("cache_type", "foo"),
+        ("custom_all_reduce", "foo"),
+        ("quantization", "foo"),
+    ] {
+        let error = serve(key, value).unwrap_err().to_string();
+        assert!(error.contains("foo") || error.contains("utilization = 5"), "{error}");
+    }
+    assert_eq!(serve("quantization", "fp8").unwrap().0, 1.0);
+    assert_eq!(serve("cache_type", "fp8_e4m3").unwrap().1, 1.0);
+}

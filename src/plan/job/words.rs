@@ -160,9 +160,9 @@ impl Framework {
 
 /// Bytes of a number of a type in which gradients are summed.
 pub(super) fn width(word: &str) -> Result<f64> {
-    match word {
-        "fp32" | "float32" | "32" => Ok(4.0),
-        "bf16" | "bfloat16" | "fp16" | "float16" | "16" => Ok(2.0),
+    match word.trim_end_matches(|c: char| !c.is_alphanumeric()).to_ascii_lowercase().as_str() {
+        "fp32" | "float32" | "single" | "32" => Ok(4.0),
+        "bf16" | "bfloat16" | "fp16" | "float16" | "half" | "16" => Ok(2.0),
         _ => Err(Error::input(format!("gradients are not summed in `{word}`"))
             .help("write fp32, bf16 or fp16")),
     }
