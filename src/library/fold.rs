@@ -9,8 +9,8 @@
 //!
 //! Both reduce N to p = 2^⌊lg N⌋ ranks before anything is halved. MPICH folds whole vectors. Open MPI
 //! folds halves in its all-reduce and reduce, and whole vectors in its reduce-scatter. There the
-//! remaining ranks have the blocks of two ranks or of one, so that the halves are uneven: of h ranks
-//! with r pairs the larger one has h + min(r, h) blocks. At the end each pair parts with a block.
+//! remaining ranks have the blocks of two ranks or of one, so that the halves are uneven, as in
+//! `recursive-halving-fold`. At the end each pair parts with a block.
 //!
 //! Source: pmodels/mpich v4.0.2 and v5.0.1, `src/mpi/coll/{allreduce,reduce,reduce_scatter}/`;
 //! open-mpi/ompi v4.1.6, `ompi/mca/coll/base/coll_base_{allreduce,reduce,reduce_scatter}.c`.
@@ -18,6 +18,7 @@
 use super::{Part, Where};
 use crate::base::collective::Collective as C;
 use crate::base::quantity::Ratio;
+use crate::model::algorithm::halves;
 
 /// How the ranks beyond a power of two pass on their data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -46,13 +47,12 @@ pub(super) fn folded(
             // Of uneven blocks one has to move in the end.
             let ours = if ours == "butterfly-mirrored" { "butterfly" } else { ours };
             let (power, all) = (1_u32 << ranks.ilog2(), f64::from(ranks));
-            let halves = (0..ranks.ilog2()).map(|k| 1_u32 << k);
-            let blocks: u32 = halves.map(|h| h + (ranks - power).min(h)).sum();
+            let blocks = halves(ranks) as f64;
             let even = f64::from(power - 1) / f64::from(power);
             let among = |part: Part, moves| Part { of: Some(ranks), moves: Ratio(moves), ..part };
             Ok(vec![
                 among(pair(C::Reduce, "binomial"), 1.0),
-                among(part(collective, power, ours), f64::from(blocks) / all / even),
+                among(part(collective, power, ours), blocks / all / even),
                 among(pair(C::Broadcast, "binomial"), 1.0 / all),
             ])
         }

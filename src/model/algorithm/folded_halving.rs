@@ -54,8 +54,8 @@ impl ClosedForm for FoldedHalving {
 
     fn cost<F: Field>(&self, v: &At<F>) -> Cost<F> {
         let turns = F::int(exchange_turns(&v.shape).into());
-        let halves = F::call(Function::Named(&HALVES), &[&v.n], all_blocks(v.shape.ranks));
-        let halves = halves / v.n.clone();
+        let blocks = F::call(Function::Named(&HALVES), &[&v.n], halves(v.shape.ranks));
+        let halves = blocks / v.n.clone();
         let last = F::int(1) / v.n.clone();
         let messages = turns.clone() * v.floor_lg() + F::int(2);
         Cost::new(messages, turns * halves.clone() + F::int(1) + last).reducing(halves + F::int(1))
@@ -91,11 +91,11 @@ impl ClosedForm for FoldedHalving {
 static HALVES: Named = Named {
     name: "H",
     means: "H(N) = Σ h + min(N − p, h) for h = 1, 2, 4 … p/2, p = 2^⌊lg N⌋: the blocks of the larger halves",
-    rule: |n| all_blocks(u32::try_from(n[0]).unwrap_or(u32::MAX)),
+    rule: |n| halves(u32::try_from(n[0]).unwrap_or(u32::MAX)),
 };
 
 /// The blocks of the larger halves over all distances.
-fn all_blocks(ranks: u32) -> u64 {
+pub(crate) fn halves(ranks: u32) -> u64 {
     distances(ranks).map(|h| u64::from(blocks(ranks, h))).sum()
 }
 

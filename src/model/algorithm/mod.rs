@@ -49,6 +49,7 @@ mod van_de_geijn;
 
 pub(crate) use circulant::skips;
 pub use edges::Edges;
+pub(crate) use folded_halving::halves;
 pub use meta::{Library, Meta, Reason};
 pub use registry::{Named, Registry};
 pub use stage::Stages;
