@@ -29,18 +29,18 @@ pub(super) enum Fold {
     Halves,
 }
 
-/// The parts of the algorithm `ours` over `ranks` ranks, or why nothing prices it.
+/// The parts of the algorithm `ours` over `ranks` ranks.
 pub(super) fn folded(
     collective: C,
     ranks: u32,
     place: Where,
     ours: &'static str,
     fold: Fold,
-) -> Result<Vec<Part>, &'static str> {
+) -> Vec<Part> {
     let part = |collective, ranks, ours| Part::new(collective, ranks, place, ours);
     let pair = |collective, ours| Part { is_pair: true, ..part(collective, 2, ours) };
     if ranks.is_power_of_two() {
-        return Ok(vec![part(collective, ranks, ours)]);
+        return vec![part(collective, ranks, ours)];
     }
     match (collective, ours, fold) {
         (C::ReduceScatter, "butterfly" | "butterfly-mirrored", _) => {
@@ -50,13 +50,13 @@ pub(super) fn folded(
             let blocks = halves(ranks) as f64;
             let even = f64::from(power - 1) / f64::from(power);
             let among = |part: Part, moves| Part { of: Some(ranks), moves: Ratio(moves), ..part };
-            Ok(vec![
+            vec![
                 among(pair(C::Reduce, "binomial"), 1.0),
                 among(part(collective, power, ours), blocks / all / even),
                 among(pair(C::Broadcast, "binomial"), 1.0 / all),
-            ])
+            ]
         }
-        _ => Ok(vec![part(collective, ranks, alone(collective, ranks, ours, fold))]),
+        _ => vec![part(collective, ranks, alone(collective, ranks, ours, fold))],
     }
 }
 
@@ -94,7 +94,7 @@ mod tests {
             let tiers = vec![tier(span, 1e-6, 1e10), tier(0, 10e-6, 1e9)];
             let fabric = Fabric { order, ..Fabric::new(tiers) };
             let parts = folded(C::ReduceScatter, 6, Where::All, "recursive-halving", Fold::Halves);
-            let choice = Choice::new("", "", Runs::Parts(parts.unwrap()));
+            let choice = Choice::new("", "", Runs::Parts(parts));
             let shape = Shape::new(C::ReduceScatter, 6);
             let found = priced(&Registry::builtin(), &choice, &shape, &fabric, Bytes(6_000));
             found.unwrap().time().unwrap().0 * 1e6
@@ -130,7 +130,7 @@ mod tests {
         let fabric = Fabric::flat(Seconds(1e-6), Bandwidth(1e9));
         let shape = Shape::new(C::ReduceScatter, 6);
         let time = |ours, size| {
-            let parts = folded(C::ReduceScatter, 6, Where::All, ours, Fold::Halves).unwrap();
+            let parts = folded(C::ReduceScatter, 6, Where::All, ours, Fold::Halves);
             let choice = Choice::new(ours, "", Runs::Parts(parts));
             let size = Bytes(size);
             priced(&Registry::builtin(), &choice, &shape, &fabric, size).unwrap().time().unwrap()

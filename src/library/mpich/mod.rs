@@ -139,11 +139,8 @@ impl Mpich {
             let priced_as = Some(priced_as);
             return Ok((Mpir { name, ours, rule, notes: Vec::new(), priced_as, early }, parts));
         }
-        let mut found = self.mpir_layer(collective, place, call)?;
-        let parts = found.ours.and_then(|ours| parts_of(collective, ranks, place, ours));
-        if let Err(why) = parts {
-            found.ours = Err(why);
-        }
+        let found = self.mpir_layer(collective, place, call)?;
+        let parts = found.ours.map(|ours| folded(collective, ranks, place, ours, Fold::Whole));
         let mut parts = parts.unwrap_or_default();
         if found.name == IN_TURN {
             parts.extend(after_the_first(ranks, place));
@@ -177,19 +174,9 @@ fn after_the_first(ranks: u32, place: Where) -> Option<Part> {
     Some(Part { of: Some(ranks), moves, ..Part::new(C::AllToAll, others, place, "pairwise") })
 }
 
-/// The parts of an algorithm with messages over this many ranks.
-fn parts_of(
-    collective: C,
-    ranks: u32,
-    place: Where,
-    ours: &'static str,
-) -> std::result::Result<Vec<Part>, &'static str> {
-    folded(collective, ranks, place, ours, Fold::Whole)
-}
-
 /// The parts of a leaf that names one of this crate's algorithms, over all ranks.
 pub(crate) fn leaf(collective: C, ranks: u32, ours: &'static str) -> Runs {
-    parts_of(collective, ranks, Where::All, ours).map_or_else(Runs::unpriced, Runs::Parts)
+    Runs::Parts(folded(collective, ranks, Where::All, ours, Fold::Whole))
 }
 
 fn ranks_at(place: Where, call: &Call) -> u32 {

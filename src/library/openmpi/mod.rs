@@ -443,9 +443,7 @@ pub(in crate::library) fn carry_out(
             radix: (ours == "in-order-knomial").then_some(4),
             ..part
         };
-        parts.map_or_else(Runs::unpriced, |parts| {
-            Runs::Parts(parts.into_iter().map(with_segments).collect())
-        })
+        Runs::Parts(parts.into_iter().map(with_segments).collect())
     };
     let runs = match known.ours {
         _ if known.name == "two_proc" && call.ranks != 2 => Runs::unpriced(format!(

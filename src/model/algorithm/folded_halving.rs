@@ -24,7 +24,7 @@ use super::rounds::{exchange_turns, repeat};
 use super::{Algorithm, ClosedForm, Guarantee, Library, Meta, Reason, Route, Share, Step};
 use crate::base::collective::Collective::ReduceScatter;
 use crate::model::formula::{At, Cost, Field, Function, Named, Ports, Shape, floor_lg};
-use crate::model::schedule::combine::folded;
+use crate::model::schedule::combine::surplus;
 use crate::model::schedule::{Endpoint, Frame, Op, Run, Schedule, Sends};
 
 /// The algorithm.
@@ -106,7 +106,7 @@ fn distances(ranks: u32) -> impl Iterator<Item = u32> {
 
 /// The blocks of the larger half over a distance.
 fn blocks(ranks: u32, distance: u32) -> u32 {
-    distance + distance.min(ranks - folded(ranks))
+    distance + distance.min(surplus(ranks))
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -115,26 +115,21 @@ struct Play {
 }
 
 impl Play {
-    /// Pairs that fold.
-    fn pairs(self) -> u32 {
-        self.ranks - folded(self.ranks)
-    }
-
     /// The first block of a rank that remains.
     fn start(self, member: u32) -> u32 {
-        member + member.min(self.pairs())
+        member + member.min(surplus(self.ranks))
     }
 }
 
 impl Schedule for Play {
     fn frame(&self) -> Frame {
-        let rounds = u64::from(floor_lg(self.ranks)) + 2 * u64::from(self.pairs() > 0);
+        let rounds = u64::from(floor_lg(self.ranks)) + 2 * u64::from(surplus(self.ranks) > 0);
         Frame::new(ReduceScatter, self.ranks, self.ranks, rounds)
     }
 
     fn sends(&self, round: u64, from: Endpoint, out: &mut Sends) {
         let Endpoint::Rank(rank) = from else { return };
-        let pairs = self.pairs();
+        let pairs = surplus(self.ranks);
         let is_paired = rank / 2 < pairs;
         let folds = is_paired && rank.is_multiple_of(2);
         let Some(halving) = round.checked_sub(u64::from(pairs > 0)) else {

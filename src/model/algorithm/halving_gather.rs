@@ -26,7 +26,7 @@ use super::rounds::{exchange_turns, repeat};
 use super::{Algorithm, ClosedForm, Guarantee, Library, Meta, Reason, Route, Share, Step};
 use crate::base::collective::Collective::{Reduce, ReduceScatter};
 use crate::model::formula::{At, Cost, Field, Ports, Shape, floor_lg};
-use crate::model::schedule::combine::folded;
+use crate::model::schedule::combine::{folded, surplus};
 use crate::model::schedule::digits::{Order, Shares};
 use crate::model::schedule::{Endpoint, Frame, Op, Run, Schedule, Sends};
 
@@ -140,11 +140,6 @@ impl ClosedForm for HalvingGather {
         let halving = Shares::new(ReduceScatter, folded(shape.ranks), 2, Order::Near);
         Some(Box::new(Play { ranks: shape.ranks, fold: self.fold, halving }))
     }
-}
-
-/// Pairs that fold.
-fn surplus(ranks: u32) -> u32 {
-    ranks - folded(ranks)
 }
 
 /// Over a distance among the ranks that remain.

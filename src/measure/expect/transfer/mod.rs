@@ -24,6 +24,8 @@ pub(super) use features::Features;
 pub use learn::{Clusters, Smooth, Study, smooth};
 pub use model::Learned;
 
+use std::array::from_fn;
+
 use base::{Asked, Base};
 use model::{Model, Widths};
 use series::likeness;
@@ -36,12 +38,15 @@ use crate::machine::placement::Placement;
 /// Octaves at which a series has residuals: 1 B to 1 TiB.
 const OCTAVES: usize = 41;
 
+/// A value at each of them.
+type Octaves = [f64; OCTAVES];
+
 /// One query, for any size.
 #[derive(Debug, Clone)]
 pub(super) struct Transfer {
     base: Base,
     /// Σ κ·A at each octave.
-    residual: [f64; OCTAVES],
+    residual: Octaves,
     /// The sizes, as octaves, that evidence of each class of nearness covers, the nearest first.
     covered: [(f64, f64); 3],
     /// Those at which this very board was measured, and not only one of its generation.
@@ -49,16 +54,16 @@ pub(super) struct Transfer {
     /// Series of the same collective on as many ranks, fewer or more; none is covered by another.
     speaks: Vec<Speaks>,
     widths: Widths,
-    /// The band by size, each from a size on: it changes with the evidence and with the region.
-    bands: Vec<(u64, Band)>,
+    /// What it is based on by size, each from a size on: it changes with the evidence and with the region.
+    bases: Vec<(u64, Stated)>,
+    /// Half the width of the band at each octave, downwards and upwards, as logarithms.
+    half: [[f64; 2]; OCTAVES],
 }
 
-/// What an expectation is based on, and its band as multiples of the time.
+/// What an expectation is based on.
 #[derive(Debug, Clone, Copy)]
-struct Band {
+struct Stated {
     basis: Basis,
-    low: f64,
-    high: f64,
     error: HeldOut,
 }
 
@@ -146,13 +151,15 @@ impl Transfer {
         let several = asked.nodes > 1.0;
         let domain = !several && asked.ranks > MEASURED_DOMAIN;
         let widths = learned.widths(features.group(asked.nodes), several, domain);
-        let mut own = Self { base, residual, covered, board, speaks, widths, bands: Vec::new() };
-        own.bands = own.bands();
+        let (bases, half) = (Vec::new(), [[0.0; 2]; OCTAVES]);
+        let mut own = Self { base, residual, covered, board, speaks, widths, bases, half };
+        own.bases = own.bases();
+        own.half = own.halves();
         own
     }
 
-    /// Every band from the first size that has it. Evidence covers whole octaves with both ends.
-    fn bands(&self) -> Vec<(u64, Band)> {
+    /// Every basis from the first size that has it. Evidence covers whole octaves with both ends.
+    fn bases(&self) -> Vec<(u64, Stated)> {
         let covered = self.covered.iter().filter(|(from, to)| from <= to);
         let speaks = self.speaks.iter().map(|s| (s.from, s.to));
         let ends = covered.copied().chain(speaks);
@@ -161,24 +168,38 @@ impl Transfer {
         sizes.sort_unstable();
         sizes.dedup();
         sizes.retain(|size| *size > 0);
-        sizes.into_iter().map(|size| (size, self.band(size))).collect()
+        sizes.into_iter().map(|size| (size, self.stated(size))).collect()
     }
 
-    fn band(&self, size: u64) -> Band {
+    fn stated(&self, size: u64) -> Stated {
         let octave = (size as f64).log2();
-        let region = region(Bytes(size));
-        let near = self.near(octave);
-        let held = self.held(octave, region);
-        let half = held.half;
-        Band {
-            basis: match near {
+        let held = self.held(octave, region(Bytes(size)));
+        Stated {
+            basis: match self.near(octave) {
                 Near::Same | Near::Ranks => Basis::SameBoard,
                 Near::Collective | Near::None => Basis::Transferred,
             },
-            low: (-half).exp(),
-            high: half.exp(),
             error: HeldOut { median: Ratio(held.median), p90: Ratio(held.p90) },
         }
+    }
+
+    /// The widths pass into one another over two octaves around where the evidence or the region changes. And
+    /// fewer bytes take no longer than more: no band reaches above that of more bytes, or below that of fewer.
+    fn halves(&self) -> [[f64; 2]; OCTAVES] {
+        let ln: Octaves = from_fn(|k| self.time((k as f64).exp2()).ln());
+        let held: Octaves = from_fn(|k| self.held(k as f64, region(Bytes(1 << k))).half);
+        let half: Octaves = from_fn(|k| {
+            let beside = held[k.saturating_sub(1)] + held[(k + 1).min(OCTAVES - 1)];
+            0.5 * held[k] + 0.25 * beside
+        });
+        let mut low: Octaves = from_fn(|k| ln[k] - half[k]);
+        let mut high: Octaves = from_fn(|k| ln[k] + half[k]);
+        for k in 1..OCTAVES {
+            low[k] = low[k].max(low[k - 1].min(ln[k]));
+            let k = OCTAVES - 1 - k;
+            high[k] = high[k].min(high[k + 1].max(ln[k]));
+        }
+        from_fn(|k| [ln[k] - low[k], high[k] - ln[k]])
     }
 
     /// Whether this very board was measured there.
@@ -222,13 +243,16 @@ impl Transfer {
     pub(super) fn at(&self, size: Bytes) -> Expectation {
         let size = size.0.max(1);
         let time = self.time(size as f64);
-        let after = self.bands.partition_point(|&(from, _)| from <= size);
-        // The first band is from 1 byte on.
-        let (_, Band { basis, low, high, error }) = self.bands[after - 1];
+        let after = self.bases.partition_point(|&(from, _)| from <= size);
+        // The first is from 1 byte on.
+        let (_, Stated { basis, error }) = self.bases[after - 1];
+        let (below, part) = knot((size as f64).log2());
+        let half =
+            |side: usize| self.half[below][side] * (1.0 - part) + self.half[below + 1][side] * part;
         Expectation {
             time: Seconds(time),
-            low: Seconds(time * low),
-            high: Seconds(time * high),
+            low: Seconds(time * (-half(0)).exp()),
+            high: Seconds(time * half(1).exp()),
             basis,
             reach: None,
             error: Some(error),
@@ -286,9 +310,7 @@ impl Transfer {
 
     #[inline]
     fn residual(&self, octave: f64) -> f64 {
-        let at = octave.clamp(0.0, (OCTAVES - 1) as f64);
-        let below = (at as usize).min(OCTAVES - 2);
-        let part = at - below as f64;
+        let (below, part) = knot(octave);
         self.residual[below] * (1.0 - part) + self.residual[below + 1] * part
     }
 
@@ -299,9 +321,17 @@ impl Transfer {
     }
 }
 
+/// The octave below, and the part of the way to the next.
+#[inline]
+fn knot(octave: f64) -> (usize, f64) {
+    let at = octave.clamp(0.0, (OCTAVES - 1) as f64);
+    let below = (at as usize).min(OCTAVES - 2);
+    (below, at - below as f64)
+}
+
 /// Lets no small size take longer than a larger one: the first rows of published logs do, which is how their
 /// benchmarks begin.
-fn rise(base: &Base, residual: &mut [f64; OCTAVES]) {
+fn rise(base: &Base, residual: &mut Octaves) {
     let ln = |octave: usize| base.time((octave as f64).exp2()).ln();
     let mut above = residual[SMALL] + ln(SMALL);
     for octave in (0..SMALL).rev() {
@@ -363,15 +393,27 @@ mod tests {
             let transfer = Transfer::of(learned, &features, asked);
             let mut sizes: Vec<u64> = (0..45).flat_map(|k| [1 << k, (1 << k) + 1]).collect();
             sizes.extend((1..45).flat_map(|k| [(1 << k) - 1, 3 << k]));
+            sizes.sort_unstable();
+            let mut before: Option<(f64, Expectation)> = None;
             for size in sizes {
                 let (found, octave) = (transfer.at(Bytes(size)), (size as f64).log2());
-                let half = transfer.held(octave, region(Bytes(size))).half;
-                assert_eq!(found.low.0, found.time.0 * (-half).exp(), "{size} B, {ranks} ranks");
-                assert_eq!(found.high.0, found.time.0 * half.exp(), "{size} B, {ranks} ranks");
                 let board = matches!(transfer.near(octave), Near::Same | Near::Ranks);
                 assert_eq!(found.basis == Basis::SameBoard, board, "{size} B, {ranks} ranks");
+                let held = transfer.held(octave, region(Bytes(size)));
+                assert_eq!(found.error.unwrap().p90.0, held.p90, "{size} B, {ranks} ranks");
+                assert!(found.low.0 <= found.time.0 && found.time.0 <= found.high.0, "{size} B");
+                // No end jumps: an octave changes it by no more than the time and half of the widest band.
+                if let Some((from, before)) = before.replace((octave, found)) {
+                    let ln = |a: Seconds, b: Seconds| (b.0 / a.0).ln();
+                    let most = 0.75 * (octave - from) + 1e-9 + ln(before.time, found.time).abs();
+                    assert!(ln(before.low, found.low).abs() < most, "{size} B, {ranks} ranks: low");
+                    assert!(
+                        ln(before.high, found.high).abs() < most,
+                        "{size} B, {ranks} ranks: high"
+                    );
+                }
             }
-            assert!(transfer.bands.len() > 3, "{ranks} ranks: the evidence changes with size");
+            assert!(transfer.bases.len() > 3, "{ranks} ranks: the evidence changes with size");
         }
     }
 }

@@ -37,6 +37,12 @@ pub fn folded(ranks: u32) -> u32 {
     1 << floor_lg(ranks)
 }
 
+/// The number of ranks beyond a power of two, N − 2^⌊lg N⌋, and so of the pairs that fold.
+#[must_use]
+pub fn surplus(ranks: u32) -> u32 {
+    ranks - folded(ranks)
+}
+
 impl<S: Schedule> Fold<S> {
     /// Extends `inner`, an all-reduce among [`folded`] ranks without switches, to `ranks` ranks.
     pub fn new(inner: S, ranks: u32) -> Self {

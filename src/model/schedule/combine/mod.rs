@@ -9,7 +9,7 @@ mod then;
 mod tiers;
 
 pub use beside::Beside;
-pub use fold::{Fold, folded};
+pub use fold::{Fold, folded, surplus};
 pub use relabel::Relabel;
 pub use reverse::reverse;
 pub use segment::Segment;
