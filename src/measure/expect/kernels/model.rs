@@ -11,7 +11,7 @@ use std::sync::{LazyLock, OnceLock};
 
 use super::machines::{self, Board, MACHINES, Measured};
 use super::times::{Curve, KernelTimes};
-use crate::base::quantity::Bytes;
+use crate::base::quantity::{Bandwidth, Bytes, Seconds};
 use crate::base::stats::median;
 use crate::library::engines::Kernel;
 use crate::measure::expect::knots;
@@ -63,13 +63,18 @@ impl Form {
         (self.start + self.peer * peers + self.root * x.sqrt() + self.slope * x).ln()
     }
 
-    /// The same on another board's links.
-    fn moved_to(self, from: &Measured, board: &Board, backend: &str) -> Self {
-        let start = board.alpha.map_or(1.0, |a| a.0 * 1e6 / from.alpha);
+    /// The same on another board's links, which start alike if their α is not given.
+    fn moved_to(
+        self,
+        from: &Measured,
+        (alpha, rate): (Option<Seconds>, Bandwidth),
+        backend: &str,
+    ) -> Self {
+        let start = alpha.map_or(1.0, |a| a.0 * 1e6 / from.alpha);
         let slope = match backend {
             // There are too few loads in flight for the rate to matter.
             "custom" => 1.0,
-            _ => from.rate / (board.rate.0 / 1e9),
+            _ => from.rate / (rate.0 / 1e9),
         };
         Self {
             start: self.start * start,
@@ -239,8 +244,11 @@ impl<'c> Model<'c> {
         let siblings = board.siblings();
         // Another kind of host says nothing about times that the host decides.
         let tells = |m: &&&Measured| kernel.graph || m.rack == board.rack;
-        let cell = |m: &&Measured| Some((m.name, self.cell(m, kernel, ranks, bytes)?));
-        let of_form = |m: &&Measured| Some((m.name, by_form(m)?));
+        let rated = |m: &Measured, ln: f64| {
+            Some((m.name, ln + self.rated(m, board.rate, kernel, ranks, bytes)?))
+        };
+        let cell = |m: &&Measured| rated(m, self.cell(m, kernel, ranks, bytes)?);
+        let of_form = |m: &&Measured| rated(m, by_form(m)?);
         let told = || siblings.iter().filter(tells);
         if let Some((name, ln)) = told().find_map(cell).or_else(|| told().find_map(of_form)) {
             let more = if kernel.graph { 0.0 } else { board.copies_more(name, bytes) };
@@ -264,6 +272,20 @@ impl<'c> Model<'c> {
         Some(whole.max(self.floor(board, kernel.backend)?))
     }
 
+    /// How much larger ln µs is on links of this rate than on those of a machine that starts alike.
+    fn rated(
+        &self,
+        on: &Measured,
+        rate: Bandwidth,
+        kernel: Kernel,
+        ranks: u32,
+        bytes: f64,
+    ) -> Option<f64> {
+        let form = self.group(on, kernel)?.form()?;
+        let at = |form: Form| form.at(kernel.kernel, ranks, bytes);
+        Some(at(form.moved_to(on, (None, rate), kernel.backend)) - at(form))
+    }
+
     /// The forms of other generations, scaled by their links.
     fn by_others(
         &self,
@@ -276,7 +298,8 @@ impl<'c> Model<'c> {
             .iter()
             .filter(|m| m.link == board.link && board.generation.vendor() == m.generation.vendor())
             .filter_map(|m| {
-                let form = self.group(m, kernel)?.form()?.moved_to(m, board, kernel.backend);
+                let links = (board.alpha, board.rate);
+                let form = self.group(m, kernel)?.form()?.moved_to(m, links, kernel.backend);
                 Some(form.at(kernel.kernel, ranks, bytes))
             })
             .collect();
