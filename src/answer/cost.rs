@@ -708,8 +708,8 @@ fn peers_nics(query: &Query, is_below: bool) -> Option<String> {
 fn crowded(query: &Query, expecting: &Expecting<'_>) -> Option<String> {
     (expecting.is_crowded() && expecting.idle(query.size).is_none()).then(|| {
         format!(
-            "{} ranks share a host's memory: beyond {CACHE}, which a core's cache holds, the expected time counts \
-             that of two sockets; ideal prices do not",
+            "{} ranks share a host's memory: the expected time counts that of two sockets, up to {CACHE}, which a \
+             core's cache holds, half of it as a logarithm; ideal prices do not",
             query.shape.ranks.min(query.placement.per_node)
         )
     })

@@ -17,7 +17,7 @@ use collcost::answer;
 use collcost::base::error::{Error, Result};
 use collcost::base::format::Format;
 use collcost::base::quantity::{Bandwidth, Bytes, Seconds};
-use collcost::machine::query::{DEFAULT_CHOSEN, Machine};
+use collcost::machine::query::{DEFAULT_CHOSEN, Machine, Query};
 use collcost::machine::sample::DataType;
 use collcost::measure::logs::{Asked, Evidence};
 use collcost::measure::verdict::{Facts, Ruling, Run, Typed, judge, two};
@@ -168,9 +168,14 @@ impl Args {
                      profiles lists them",
                 )
             })?;
-            let verdict =
-                judge(&registry, &query, run.dtype, self.unseen_tier, &run.times, &run.facts)
-                    .map_err(|e| e.at(place()))?;
+            let judged = |query: &Query| {
+                judge(&registry, query, run.dtype, self.unseen_tier, &run.times, &run.facts)
+            };
+            let mut verdict = judged(&query).map_err(|e| e.at(place()))?;
+            if self.nodes_are_open(&run) && query.machine.network.is_some() {
+                let on = |nodes| judged(&self.on_nodes(&run, nodes).ok()?).ok();
+                verdict.doubt_nodes(query.shape.ranks, on);
+            }
             let Run { dtype, library, file, traced, .. } = run;
             let mut view = answer::compare::run(verdict, &query, dtype, file, &traced);
             view.library = library;
@@ -190,8 +195,18 @@ impl Args {
         }
     }
 
+    /// Whether neither the flags nor the log say on how many nodes it ran.
+    fn nodes_are_open(&self, run: &Run) -> bool {
+        run.facts.nodes_open && !self.ranks.names_ranks() && !self.ranks.names_nodes()
+    }
+
+    /// The question of a run, on so many nodes.
+    fn on_nodes(&self, run: &Run, nodes: u32) -> Result<Query> {
+        self.query(&Run { nodes: Some(nodes), ..run.clone() })
+    }
+
     /// The question of a run, on the machine that the flags name.
-    fn query(&self, run: &Run) -> Result<collcost::machine::query::Query> {
+    fn query(&self, run: &Run) -> Result<Query> {
         let mut ranks = self.ranks.clone();
         if let Some(n) = run.ranks {
             ranks = ranks.with_ranks(n);

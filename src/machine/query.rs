@@ -431,6 +431,20 @@ impl Machine {
         of(&self.fabric).filter(|&nics| of(stock) != Some(nics))
     }
 
+    /// `fabric` with the rates of this machine's links before what is measured to be lost of them.
+    pub(crate) fn at_line_rate(&self, fabric: &Fabric) -> Fabric {
+        let mut line = fabric.clone();
+        for (tier, (own, origin)) in
+            line.tiers.iter_mut().zip(self.fabric.tiers.iter().zip(&self.origins))
+        {
+            let is_own = tier.link.bandwidth == own.link.bandwidth;
+            if let Some((rate, ..)) = origin.efficiency.filter(|_| is_own) {
+                tier.set_bandwidth(rate);
+            }
+        }
+        line
+    }
+
     /// The machine with the graphs of all NICs that the profile has, if others are in use.
     pub(crate) fn with_all_nics(&self) -> Option<Self> {
         self.other_nics()?;

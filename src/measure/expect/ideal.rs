@@ -5,14 +5,14 @@ use std::sync::OnceLock;
 
 use super::runs::{Ruler, Runs};
 use crate::base::error::{Error, Result};
-use crate::base::quantity::{Bytes, Seconds, Volume};
+use crate::base::quantity::{Bytes, Ratio, Seconds, Volume};
 use crate::cost::price::Price;
 use crate::cost::rank::{Candidate, Contender, candidates, contenders, keep_shipped};
 use crate::library::nccl::policy::runs_in;
 use crate::library::{self, Choice, Pipeline};
 use crate::machine::fabric::Fabric;
 use crate::machine::query::Query;
-use crate::model::algorithm::{Algorithm, Library, Registry};
+use crate::model::algorithm::{Algorithm, Guarantee, Library, Registry};
 use crate::model::formula::{Params, Protocol, Shape};
 
 /// The time of one call over the machine's links, and its algorithm.
@@ -33,6 +33,9 @@ pub struct Priced {
 /// The id if nothing runs, or nothing has a price.
 pub const NOTHING: &str = "none";
 
+/// What runs reach of a NIC beyond what profiles say where they state no line rate: 49 of 50 GB/s, not 48.
+const LEAST: Ratio = Ratio(48.0 / 49.0);
+
 const NO_PRICE: Price = Price {
     segments: 1,
     latency: Seconds(0.0),
@@ -51,6 +54,8 @@ pub struct Ideal<'r> {
     /// The candidates if no rules apply; the fastest is used. Made on first use.
     ready: OnceLock<Vec<Contender>>,
     ruler: Option<Ruler>,
+    /// The algorithm that was named, over links that lose nothing.
+    line: Option<Candidate>,
 }
 
 impl<'r> Ideal<'r> {
@@ -66,16 +71,18 @@ impl<'r> Ideal<'r> {
     ) -> Result<Self> {
         let shape = placed(query, fabric)?;
         let (library, protocol) = (query.library(), query.machine.protocol);
+        let mut line = None;
         let ready = match only {
             Some(name) => {
-                let one = Candidate::named(registry, name, &shape, fabric)?;
-                contenders(&[one], &shape, fabric)?
+                let one = |fabric: &Fabric| Candidate::named(registry, name, &shape, fabric);
+                line = Some(one(&query.machine.at_line_rate(fabric))?);
+                contenders(&[one(fabric)?], &shape, fabric)?
             }
             None => taken(registry, (library, protocol), &shape, fabric)?,
         };
         let ruler = if only.is_none() { Ruler::new(query) } else { None };
         let (fabric, ready) = (fabric.clone(), ready.into());
-        Ok(Self { registry, library, protocol, shape, fabric, ready, ruler })
+        Ok(Self { registry, library, protocol, shape, fabric, ready, ruler, line })
     }
 
     /// The same if measurements answer and prices may never be needed.
@@ -88,6 +95,7 @@ impl<'r> Ideal<'r> {
             fabric: fabric.clone(),
             ready: OnceLock::new(),
             ruler: Ruler::new(query),
+            line: None,
         }
     }
 
@@ -113,6 +121,14 @@ impl<'r> Ideal<'r> {
         let stands_in = choice.is_some() && self.shape.ranks > 1;
         let by_rules = choice.and_then(|choice| self.chosen(&choice, size));
         by_rules.unwrap_or_else(|| Priced { stands_in, ..self.fastest(Volume::from(size)) })
+    }
+
+    /// What the bytes of the algorithm that was named take at the line rate of the links, where its form is exact.
+    pub(super) fn bytes(&self, size: Bytes) -> Option<Seconds> {
+        let one = self.line.as_ref()?;
+        let exact = [Guarantee::Equal, Guarantee::EqualInRounds];
+        let is_exact = exact.contains(&one.algorithm.guarantee(&self.shape));
+        is_exact.then(|| one.prepared.price(Volume::from(size)).bandwidth * LEAST)
     }
 
     /// The cost of a call on this machine before its first message.

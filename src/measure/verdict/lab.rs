@@ -283,7 +283,10 @@ impl Lab<'_> {
         let (shape, fabric) = (&self.query.shape, &self.query.machine.fabric);
         // GPU machines that name no library run NCCL or a derivative of it.
         let gpus = self.query.machine.hardware.is_some();
-        let library = self.query.library().or(gpus.then_some(Library::Nccl));
+        // What ran is the log's library, even where the machine's is another.
+        let own =
+            self.query.library().filter(|l| self.run_by != RunBy::Nccl || l.connects_as_nccl());
+        let library = own.or((gpus || self.run_by == RunBy::Nccl).then_some(Library::Nccl));
         let Ok((ready, _)) = candidates(self.registry, shape, fabric) else { return Vec::new() };
         let shipped: Vec<_> =
             ready.iter().filter(|c| c.algorithm.is_shipped(library, shape)).collect();

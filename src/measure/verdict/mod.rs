@@ -148,6 +148,8 @@ pub struct Facts {
     pub shared_gpu: bool,
     /// The number of wrong elements, at least.
     pub wrong: u64,
+    /// Nothing in the log says on how many nodes it ran, and it may have been several.
+    pub nodes_open: bool,
     /// The kind of number that was typed, if the times come from one number instead of a log.
     pub typed: Option<Typed>,
     /// Times are upper bounds: they include waiting, because ranks are missing or the host's clock was
@@ -172,6 +174,7 @@ impl Facts {
     pub(crate) fn add(&mut self, other: &Self) {
         self.shared_gpu |= other.shared_gpu;
         self.wrong += other.wrong;
+        self.nodes_open |= other.nodes_open;
         self.at_most |= other.at_most;
         self.in_place.extend(&other.in_place);
         self.evidence.add(&other.evidence);
@@ -636,7 +639,11 @@ fn ruled(
         causes.retain(|cause| cause.off.is_none());
     }
     // What a setting takes is no measurement, and its own note says where it comes from.
-    let mut notes = notes(query, &points, basis, only.is_none());
+    let forced = only.or_else(|| {
+        let set = setting::Forced::of(query, facts.run_by(query), &facts.evidence);
+        set.and_then(|forced| forced.algorithm)
+    });
+    let mut notes = notes(query, &points, (basis, only.is_none()), forced);
     notes.extend(facts.other_gpus(query).map(|(gpus, own)| {
         let name = &query.machine.name;
         format!(
@@ -681,6 +688,31 @@ fn ruled(
     }
 }
 
+impl Verdict {
+    /// Of a run on one node, as far as is known: nothing says that it was not on more. If it is ill there and not on
+    /// another number of nodes, that is open. `on` judges it on more nodes, if it can have been.
+    pub fn doubt_nodes(&mut self, ranks: u32, on: impl Fn(u32) -> Option<Self>) {
+        if self.nodes > 1 || self.ruling == Ruling::Healthy {
+            return;
+        }
+        let open = "the log does not say on how many nodes it ran: it is compared with one";
+        let slow = self.ruling == Ruling::Ill && self.health == Health::Slow;
+        let more = || (2..=ranks).filter(|nodes| ranks.is_multiple_of(*nodes));
+        // A ring that was forced is as slow as that.
+        let as_set = |v: &Self| v.setting.as_ref().is_some_and(|s| v.causes == [s.cause()]);
+        let fits =
+            |nodes: &u32| on(*nodes).is_some_and(|v| v.health == Health::Healthy || as_set(&v));
+        match slow.then(|| more().find(fits)).flatten() {
+            Some(nodes) => {
+                self.ruling = Ruling::CannotTell;
+                self.next.insert(0, format!("say on how many nodes it ran: --nodes {nodes}"));
+                self.notes.insert(0, format!("{open}; on {nodes} nodes its times are not slow"));
+            }
+            None => self.notes.push(format!("{open} (--nodes)")),
+        }
+    }
+}
+
 /// Whether hosts of a rack are nodes of their own.
 fn is_apart(query: &Query) -> bool {
     let Placement { per_node, ranks, .. } = query.placement;
@@ -702,8 +734,8 @@ fn impossible((query, run_by): (&Query, RunBy), points: &[Point]) -> Option<(Byt
     // A root that only sends starts the next call before the others have finished this one: calls overlap.
     let overlap = matches!(shape.collective, Collective::Broadcast | Collective::Scatter);
     points.iter().find_map(|p| {
-        // What this very machine was measured at is possible on it, whatever its parameters say.
-        if p.expected.basis == Basis::Measured && p.measured >= p.expected.low {
+        // What runs of such machines take is possible, whatever the machine's parameters say.
+        if p.measured >= p.expected.low {
             return None;
         }
         let least = bound(shape, Volume::from(p.size), &fabric).ok()?;
@@ -747,7 +779,12 @@ fn impossible((query, run_by): (&Query, RunBy), points: &[Point]) -> Option<(Byt
 /// Up to this size bytes take less than a tenth of the time on every machine.
 const LATENCY_ALONE: Bytes = Bytes(4096);
 
-fn notes(query: &Query, points: &[Point], basis: Basis, by_itself: bool) -> Vec<String> {
+fn notes(
+    query: &Query,
+    points: &[Point],
+    (basis, by_itself): (Basis, bool),
+    forced: Option<Algo>,
+) -> Vec<String> {
     let mut notes = Vec::new();
     let is_barrier = query.shape.collective == Collective::Barrier;
     if basis == Basis::Modelled && by_itself {
@@ -766,7 +803,7 @@ fn notes(query: &Query, points: &[Point], basis: Basis, by_itself: bool) -> Vec<
         );
     }
     notes.extend(racks(query));
-    notes.extend(above_the_link(query, points));
+    notes.extend(above_the_link(query, points, forced));
     notes
 }
 
@@ -785,8 +822,8 @@ fn racks(query: &Query) -> Option<String> {
     }
 }
 
-/// The note for a busbw above the rate of the links.
-fn above_the_link(query: &Query, points: &[Point]) -> Option<String> {
+/// The note for a busbw above the rate of the links; a ring that variables force sends all that busbw counts.
+fn above_the_link(query: &Query, points: &[Point], forced: Option<Algo>) -> Option<String> {
     use Collective::AllReduce;
     let (shape, nodes) = (&query.shape, query.placement.nodes());
     let factor = shape.collective.busbw_factor(shape.ranks);
@@ -806,9 +843,15 @@ fn above_the_link(query: &Query, points: &[Point]) -> Option<String> {
     }
     let adds = tiers.iter().any(|t| t.switch.as_ref().is_some_and(|s| s.alu));
     let why = match nodes {
-        2 | 3 => {
+        _ if forced == Some(Algo::Ring) => {
+            "the variables leave a ring, which sends all that busbw counts: the links are faster than these"
+        }
+        2 | 3 if adds => {
             "a tree over two nodes sends M over the NICs, not 2(N - 1)/N·M, and NVLS reduces in \
              the switch: busbw counts more bytes than move"
+        }
+        2 | 3 => {
+            "a tree over two nodes sends M over the NICs, not 2(N - 1)/N·M: busbw counts more bytes than move"
         }
         _ if adds => {
             "switches reduce (NVLS, SHARP): busbw counts 2(N - 1)/N·M, a port moves M once"

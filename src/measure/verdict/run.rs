@@ -67,6 +67,8 @@ pub fn runs(file: &str, log: &Imported, left_out: &mut Vec<String>) -> Vec<Run> 
             run.traced.extend(row.traced.map(|t| (row.size, t)));
             run.facts.wrong += row.wrong.unwrap_or(0);
             run.facts.shared_gpu |= table.shares_gpus;
+            // Its list of devices names the hosts; benchmarks of engines run on one.
+            run.facts.nodes_open |= table.format == "nccl-tests" && table.nodes.is_none();
             run.facts.sizes = sizes(table.format);
             run.facts.run_by = run.facts.run_by.or(table.run_by());
             run.facts.gpus = run

@@ -41,6 +41,9 @@ const BYTES: f64 = 4.0;
 /// A region is off if its median is this many bands away.
 pub(super) const BANDS: f64 = 1.15;
 
+/// From this size on bytes decide a time, if a byte takes about what it does at the largest size.
+const LARGE: Bytes = Bytes(1 << 20);
+
 /// The points of small, middle and large sizes. Where the library changes its algorithm, a size may be expected
 /// to take longer than a larger one; it counts as that one then.
 pub(super) fn regions(points: &[Point]) -> [Vec<&Point>; 3] {
@@ -49,9 +52,12 @@ pub(super) fn regions(points: &[Point]) -> [Vec<&Point>; 3] {
     for i in (1..levels.len()).rev() {
         levels[i - 1] = levels[i - 1].min(levels[i]);
     }
+    let per_byte = |p: &Point| p.expected.time.0 / p.size.0.max(1) as f64;
+    let least = points.last().map_or(0.0, per_byte);
     for (p, level) in points.iter().zip(&levels) {
         let times = level / levels[0];
-        let large = points.len() < 3 && p.size >= Bytes(1 << 20);
+        let alike = points.len() < 3 || per_byte(p) <= LATENCY * least;
+        let large = p.size >= LARGE && alike;
         let region = match () {
             () if large || times > BYTES => 2,
             () if times > LATENCY => 1,

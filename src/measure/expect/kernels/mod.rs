@@ -280,8 +280,7 @@ mod tests {
     #[test]
     fn nccl_takes_what_it_takes_without_an_engine() {
         let library = Kernel { backend: "nccl", kernel: "library", graph: true };
-        for (machine, ranks) in [("l4-pcie", 8), ("rtx-4090", 4), ("h100-nvl", 2), ("dgx-1v", 8)]
-        {
+        for (machine, ranks) in [("l4-pcie", 8), ("rtx-4090", 4), ("h100-nvl", 2), ("dgx-1v", 8)] {
             let query = query(machine, [ranks, 1], 64 << 20);
             let alone = Expecting::new(&Registry::builtin(), &query).unwrap().at(query.size);
             assert_eq!(micros(machine, ranks, library, 64 << 20), alone, "{machine}");
