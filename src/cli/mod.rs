@@ -66,7 +66,7 @@ use verbs::Verb;
 
 /// What a collective operation costs, which algorithm to use, and why.
 #[derive(Parser)]
-#[command(name = "collcost", version, arg_required_else_help = true, after_help = EXAMPLES)]
+#[command(name = "collcost", version, arg_required_else_help = true, after_help = EXAMPLES, subcommand_value_name = "VERB")]
 struct Cli {
     #[command(subcommand)]
     verb: Verb,
