@@ -17,6 +17,7 @@
 mod basis;
 mod choices;
 mod intervals;
+mod lacks;
 
 use serde::Serialize;
 
@@ -283,6 +284,11 @@ pub fn nccl_log(log: &Log, asked: &Asked) -> Result<NcclLog> {
     }
     if basis.rules.is_none() && !log.choices.is_empty() && log.tables.is_empty() {
         notes.push("the version is not known: give --nccl".to_owned());
+    }
+    notes.extend(lacks::channels(log, &known, asked));
+    if table.is_none() && choices.is_empty() && intervals.is_empty() {
+        notes.extend(lacks::found(log));
+        notes.push(lacks::missing(&known, basis.version.is_some()));
     }
     Ok(NcclLog {
         schema: "collcost/nccl-log/1",

@@ -298,6 +298,15 @@ fn notes(step: &Step, priced: &Priced) -> Vec<String> {
                 .to_owned(),
         );
     }
+    let reduces =
+        |c: &CallPrice| c.call.axis == Axis::Tp && c.call.collective == Collective::AllReduce;
+    if step.mode == Mode::Decoding && step.engine.is_none() && priced.calls.iter().any(reduces) {
+        notes.push(
+            "tp: the library's all-reduces; engine = \"vllm\", or another inference engine, prices \
+             its own kernels"
+                .to_owned(),
+        );
+    }
     for call in &priced.calls {
         if call.sharing.0 > 1.0 {
             notes.push(format!(

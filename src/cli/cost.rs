@@ -2,6 +2,8 @@
 
 use std::io::Write;
 
+use clap::Args as _;
+
 use super::Stop;
 use super::flags::{OnFlags, counted, ends, size, value};
 use super::format::{FormatFlag, OfSweep};
@@ -99,6 +101,15 @@ struct OutputFlags {
     sort: Option<String>,
     #[command(flatten)]
     format: FormatFlag<OfSweep>,
+}
+
+/// The flags of a barrier, which moves no data: sizes are not in its help.
+pub(super) fn without_sizes(verb: clap::Command) -> clap::Command {
+    const SIZES: [&str; 6] = ["at", "size", "size_is", "minbytes", "maxbytes", "stepfactor"];
+    Args::augment_args(verb).mut_args(|flag| {
+        let is_size = SIZES.contains(&flag.get_id().as_str());
+        flag.hide(is_size)
+    })
 }
 
 impl Args {

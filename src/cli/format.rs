@@ -95,10 +95,14 @@ pub(super) struct FormatFlag<V: Formats> {
     of: PhantomData<V>,
 }
 
-/// `text, markdown, csv or json`.
+/// `text, markdown, csv or json`; a format of few verbs with its other name: `prometheus (openmetrics)`.
 pub(super) fn names<V: Formats>() -> String {
-    let names: Vec<&str> = V::ALL.iter().map(|format| format.id()).collect();
-    either(&names)
+    let name = |format: &Format| match format.aliases() {
+        [also, ..] if !Report::ALL.contains(format) => format!("{} ({also})", format.id()),
+        _ => format.id().to_owned(),
+    };
+    let names: Vec<String> = V::ALL.iter().map(name).collect();
+    either(&names.iter().map(String::as_str).collect::<Vec<_>>())
 }
 
 /// Reads the name of one of a verb's formats.
@@ -178,6 +182,13 @@ mod tests {
             found.push((words.clone(), one.clone()));
             walk(one, &words, found);
         }
+    }
+
+    #[test]
+    fn other_names_of_a_few_verbs_formats_are_in_the_help() {
+        let names = names::<OfBudgets>();
+        assert!(names.starts_with("text, markdown, csv, json, latex, junit"), "{names}");
+        assert!(names.contains("prometheus (openmetrics), jenkins"), "{names}");
     }
 
     #[test]

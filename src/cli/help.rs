@@ -123,6 +123,26 @@ mod tests {
         }
     }
 
+    /// A barrier refuses sizes, and what is typed first is a verb in every usage line.
+    #[test]
+    fn usage_lines_say_what_is_taken() {
+        let mut command = Cli::command();
+        command.build();
+        let mut verbs = vec![&command];
+        walk(&command, &mut verbs);
+        for verb in &verbs {
+            let usage = (*verb).clone().render_usage().to_string();
+            assert!(!usage.contains("COMMAND") || verb.get_name() == "help", "{usage}");
+        }
+        let help = |name: &str| {
+            let verb = command.find_subcommand(name).unwrap();
+            verb.clone().render_long_help().to_string()
+        };
+        for size in ["[SIZE]", "--size ", "--size-is", "--minbytes", "--maxbytes", "--stepfactor"] {
+            assert!(help("reduce").contains(size) && !help("barrier").contains(size), "{size}");
+        }
+    }
+
     #[test]
     fn both_screens_fit() {
         assert!(FIRST.lines().count() <= 20);

@@ -182,9 +182,17 @@ pub(super) fn line<'l>(
     Ok(any.then_some(text))
 }
 
+/// A folder as standard input.
+pub(super) fn folder() -> Error {
+    Error::input("a folder cannot be read").at("standard input").help("give a file: < FILE")
+}
+
 fn unreadable(file: &str, e: &io::Error) -> Error {
     let error = Error::input(format!("the log cannot be read: {e}")).at(file.to_owned());
     if e.kind() == ErrorKind::IsADirectory {
+        if file == "-" {
+            return folder();
+        }
         return error.help(format!("name its files: {}/*", file.trim_end_matches('/')));
     }
     match e.get_ref().and_then(|inner| inner.downcast_ref::<Packed>()) {

@@ -66,7 +66,7 @@ use verbs::Verb;
 
 /// What a collective operation costs, which algorithm to use, and why.
 #[derive(Parser)]
-#[command(name = "collcost", version, arg_required_else_help = true, after_help = EXAMPLES)]
+#[command(name = "collcost", version, arg_required_else_help = true, after_help = EXAMPLES, subcommand_value_name = "VERB")]
 struct Cli {
     #[command(subcommand)]
     verb: Verb,
@@ -180,6 +180,10 @@ pub fn run(arguments: impl Iterator<Item = OsString>) -> ExitCode {
     let is_input = lost.is_none();
     let written = said(lost);
     match done {
+        Err(Stop::Io(error)) if is_input && error.kind() == io::ErrorKind::IsADirectory => {
+            say(format_args!("error: {}", input::folder()));
+            ExitCode::from(2)
+        }
         Err(Stop::Io(error)) if is_input => {
             say(format_args!("error: standard input cannot be read: {error}"));
             ExitCode::from(5)

@@ -22,6 +22,7 @@ use collcost::view;
 
 #[derive(clap::Args)]
 #[command(args_conflicts_with_subcommands = true, disable_help_subcommand = true)]
+#[command(subcommand_value_name = "VERB", subcommand_help_heading = "Verbs")]
 pub(super) struct Args {
     #[command(subcommand)]
     what: Option<What>,

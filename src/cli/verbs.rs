@@ -24,6 +24,7 @@ macro_rules! verbs {
         // Deferred: only the named verb's flags are built, which halves the start-up time.
         #[derive(Subcommand)]
         #[command(defer = true, rename_all = "lower")]
+        #[command(mut_subcommand("barrier", |verb| verb.defer(cost::without_sizes)))]
         pub(super) enum Verb {
             $(#[command(about = $whose)] $collective(cost::Args),)*
             $($($(#[$if])? #[command(about = $help $(, visible_alias = $also)?)] $verb($module::Args),)*)*

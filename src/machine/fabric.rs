@@ -273,10 +273,20 @@ impl Fabric {
         let fits = |t: &Tier| t.span.is_none_or(|s| s.get() >= ranks);
         self.tiers.iter().position(fits).map(|i| i + 1).ok_or_else(|| {
             let most = self.tiers.iter().filter_map(|t| t.span).max().map_or(0, NonZeroU32::get);
-            Error::input(format!("{ranks} ranks are more than the machine joins"))
-                .help(format!(
-                    "use at most {most}, name a profile with a network, or give one: --alpha-inter and --bw-inter"
+            let error = match self.tiers.iter().any(|t| t.kind == TierKind::Network) {
+                true => {
+                    Error::input(format!("{ranks} ranks are more than the machine's network joins"))
+                        .help(format!("use at most {most}"))
+                }
+                false => Error::input(format!(
+                    "{ranks} ranks need a network, and the machine has none"
                 ))
+                .help("name a profile with a network, or give one: --alpha-inter and --bw-inter"),
+            };
+            error.at(match most {
+                0 | 1 => "1 rank on each node".to_owned(),
+                _ => format!("links of {most} ranks"),
+            })
         })
     }
 

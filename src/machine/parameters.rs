@@ -307,7 +307,7 @@ pub const PARAMETERS: &[Parameter] = &[
         key: "contention",
         flag: "contention",
         takes: Word("NAME"),
-        help: "Contention by fabric, both factors: crossbar, nvls, torus",
+        help: "Contention by fabric, both factors: ideal, crossbar, nvls or torus",
         example: "torus",
         excludes: &["eta_alpha", "eta_beta"],
         put: |p, text| {

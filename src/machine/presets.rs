@@ -185,4 +185,12 @@ mod tests {
     fn a_wrong_name_gets_the_nearest() {
         assert!(contention("tourus").unwrap_err().to_string().contains("`torus`"));
     }
+
+    #[test]
+    fn the_help_names_every_contention() {
+        let help = crate::machine::parameters::Parameter::named("contention").unwrap().help;
+        for one in CONTENTION {
+            assert!(help.contains(one.name), "{help}");
+        }
+    }
 }

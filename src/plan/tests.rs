@@ -390,6 +390,12 @@ fn an_engine_decodes_by_its_own_kernels() {
     let (library, engine) = (priced(&of("")), priced(&of("engine = \"sglang@0.5.23\"\n")));
     assert_eq!(engine.calls[0].algorithm, "custom-v2/one-shot-push");
     assert!(engine.calls[0].total.0 < 0.5 * library.calls[0].total.0, "{engine:?}");
+    let says = |more: &str| {
+        let plan = crate::answer::plan::plan;
+        let view = plan(&Registry::builtin(), &[of(more)], &Tweak::default(), false).unwrap();
+        view.steps[0].notes.iter().any(|note| note.contains("engine = \"vllm\""))
+    };
+    assert!(says("") && !says("engine = \"vllm\"\n"), "whose kernels are priced");
     let faults =
         read_step("[step.x]\nparams = \"8B\"\nhidden = 64\nprofile = \"h100\"\nengine = \"no\"\n");
     assert!(faults.err().unwrap().iter().any(|f| f.contains("not an inference engine")));

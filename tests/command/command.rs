@@ -203,6 +203,8 @@ fn wrong_input_gets_three_lines() {
         ("allreduce --n 60 --nodes 8 --gpus-per-node 8 --size 1MB", "are 64, not 60"),
         ("allreduce --n 64 --nodes 3 --size 1MB", "do not divide"),
         ("allreduce --n 32 --gpus-per-node 16 --size 1MB", "do not fit"),
+        ("allreduce 1M -n 2 --nodes 2 --on a100-pcie", "2 ranks need a network"),
+        ("allreduce 1M -n 16 --on a100-pcie", "or give one: --alpha-inter and --bw-inter"),
         (
             "allreduce --n 64 --gpus-per-node 8 --size 1MB --alpha 1us --bw 1GB/s --alpha-inter 5us",
             "unknown",
@@ -408,6 +410,42 @@ fn batch_exits_by_how_many_of_its_lines_are_answered() {
 }
 
 /// What is no number is no answer, and a file may begin with a byte-order mark.
+/// A question that is long is not repeated, only the point that is wrong.
+#[test]
+fn batch_names_the_point_that_is_wrong() {
+    let of = |points: &str| {
+        format!(
+            r#"{{"kind":"compare","collective":"allreduce","n":8,"profile":"dgx-h100","points":[["1GiB","5ms"],{points}]}}"#
+        )
+    };
+    for (points, place) in [
+        (r#"["2GiB",5,5]"#, r#"points[1]: ["2GiB",5,5]"#),
+        (r#"["2GiB","foo"]"#, r#"points[1]: ["2GiB","foo"]"#),
+        ("[8,1],[-1,5]", "points[2]: [-1,5]"),
+    ] {
+        let mut batch = collcost("batch");
+        let mut batch = batch.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        batch.stdin.take().unwrap().write_all(of(points).as_bytes()).unwrap();
+        let said = text(&batch.wait_with_output().unwrap().stdout);
+        assert!(said.replace('\\', "").contains(&format!("n  {place}n  write ")), "{said}");
+        assert!(!said.contains("5ms"), "{said}");
+    }
+}
+
+/// A folder as standard input is the caller's fault, not a loss.
+#[cfg(unix)]
+#[test]
+fn a_folder_as_standard_input_is_refused() {
+    for line in ["batch", "import -", "mcp"] {
+        let folder = std::fs::File::open(env!("CARGO_MANIFEST_DIR")).unwrap();
+        let answer = collcost(line).stdin(folder).output().unwrap();
+        let said = text(&answer.stderr);
+        assert_eq!(answer.status.code(), Some(2), "{line}: {said}");
+        let whole = "error: a folder cannot be read\n  standard input\n  give a file: < FILE\n";
+        assert_eq!(said, whole, "{line}");
+    }
+}
+
 #[test]
 fn batch_writes_json_or_an_error() {
     let pipeline =

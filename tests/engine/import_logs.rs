@@ -94,6 +94,34 @@ fn trap_01_columns_move_between_versions() {
     assert_eq!((broadcast.rows.len(), time(&broadcast.rows[0])), (10, 20.0));
 }
 
+/// Until June 2020 an all-gather's algbw was its busbw; quotations omit the heading.
+#[test]
+fn rows_of_an_old_all_gather_are_read() {
+    let rows = "  65536  4096  float  20.00  2.46  2.46  0e+00  18.00  2.73  2.73  0e+00\n\
+                1048576  65536  float  50.00  15.73  15.73  0e+00  48.00  16.38  16.38  0e+00\n\
+                # Out of bounds values : 0 OK\n# Avg bus bandwidth    : 9.325\n";
+    let gather = Asked { collective: Some(AllGather), ..Asked::default() };
+    let head = OLD.lines().take_while(|l| !is_row(l)).filter(|l| !l.contains("Rank"));
+    let head = head.map(|l| l.replace("   redop ", " ") + "\n").collect::<String>();
+    for text in [rows.to_owned(), head + rows] {
+        let table = asked(&text, &gather).tables.remove(0);
+        assert_eq!(
+            (table.ranks, table.rows.len(), table.left_out.len()),
+            (Some(4), 4, 0),
+            "{text}"
+        );
+        assert_eq!((time(&table.rows[0]), table.rows[3].in_place), (20.0, true));
+    }
+    // No number of ranks makes 40 of 52 GB/s, nor other rates for the two, nor an all-reduce.
+    for (from, to) in
+        [("2.46  2.46", "2.00  2.00"), ("2.46  2.46", "2.46  2.40"), ("20.00  2.46", "10.00  2.46")]
+    {
+        let table = asked(&rows.replacen(from, to, 1), &gather);
+        let read = table.tables[0].rows.iter().any(|row| row.size == Bytes(65536));
+        assert!(!read, "{to}");
+    }
+}
+
 #[test]
 fn trap_02_wrong_is_text_and_warns_where_it_is_not_zero() {
     let unchecked = only(&lines(ALL_REDUCE, |_, l| {
@@ -184,6 +212,26 @@ fn trap_04_prefixes_and_lines_of_others_between_rows() {
         assert_eq!(table.rows.len(), 14, "{prefix}");
         assert_eq!((table.ranks, &table.tested), (Some(8), &whole.tested), "{prefix}");
     }
+}
+
+/// Rows are also quoted alone: with a tag in front of each piece that a rank wrote, with a host's name, or as code.
+#[test]
+fn rows_alone_are_read_behind_tags_and_hosts() {
+    let rows: Vec<&str> = ALL_REDUCE.lines().filter(|l| is_row(l)).collect();
+    let of = |change: &dyn Fn(&str) -> String| {
+        let text: String = rows.iter().map(|row| change(row) + "\n").collect();
+        let tables = asked(&text, &Asked { ranks: Some(8), ..Asked::default() }).tables;
+        tables.iter().map(|table| table.rows.len()).sum::<usize>()
+    };
+    let tagged = |tag: &str| {
+        let tag = tag.to_owned();
+        move |row: &str| format!("{tag}{}", row.replacen("  -1  ", &format!("  -1{tag}"), 1))
+    };
+    assert!(rows[0].contains("  -1  "), "{}", rows[0]);
+    assert_eq!(of(&tagged("[0]")), 14);
+    assert_eq!(of(&tagged("[1,0]<stdout>:")), 14);
+    assert_eq!(of(&|row: &str| format!("node-7: {row}")), 14);
+    assert_eq!(of(&|row: &str| format!("`{row}`")), 14);
 }
 
 #[test]

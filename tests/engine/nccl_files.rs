@@ -14,8 +14,8 @@ use collcost::library::nccl::graphs_file::Graphs;
 use collcost::library::nccl::log::Log;
 use collcost::library::nccl::topology::Knobs;
 use collcost::library::nccl::{
-    Algo, Capability, Communicator, Function, Gbps, Graph, Micros, Processor, Proto, Settings,
-    Table, Told, Version,
+    Algo, Capability, Communicator, Function, Gbps, Graph, Micros, Place, Processor, Proto,
+    Settings, Table, Told, Version,
 };
 use collcost::view::nccl_table::table;
 use proptest::prelude::*;
@@ -579,6 +579,48 @@ fn damaged_logs_are_refused_with_their_line() {
     let log = Log::read(&short, "x.log").unwrap();
     let error = nccl_log(&log, &Asked::default()).unwrap_err().to_string();
     assert!(error.contains("ends before PAT"), "{error}");
+}
+
+/// Lines of connections or variables alone are what a user has: the report says what they tell, and what is missing.
+#[test]
+fn a_log_without_tables_says_what_it_lacks() {
+    let of = |text: &str, asked: &Asked| check(text, asked).notes.join("\n");
+    let connected = "a:1:2 [0] NCCL INFO Channel 01/0 : 0[0] -> 1[1] via P2P/IPC\n\
+                     a:1:3 [1] NCCL INFO Channel 04/0 : 1[1] -> 6[2] [send] via NET/IB/0\n\
+                     a:1:3 [1] NCCL INFO Channel 09/1 : 1[1] -> 7[3] via P2P/IPC\n\
+                     a:1:2 [0] NCCL INFO Ring 02 : 0[a0] -> 1[b0] via direct shared memory\n";
+    let set = "a:1:2 [0] NCCL INFO NCCL_IB_GID_INDEX set by environment to 3.\n\
+               a:1:3 [1] NCCL INFO NCCL_IB_GID_INDEX set by environment to 3.\n";
+    let notes = of(connected, &Asked::default());
+    assert!(notes.contains("channels up to 04 and ranks up to 7"), "{notes}");
+    let lacks = "lacks graphs (GRAPH), ranks (INIT), nodes (INIT), --gpu, --nccl";
+    assert!(notes.contains(lacks), "{notes}");
+    let notes = of(set, &Asked::default());
+    assert!(notes.contains("sets NCCL_IB_GID_INDEX=3, which the tuner does not read"), "{notes}");
+    assert!(notes.contains(lacks) && !notes.contains("connections"), "{notes}");
+    let sized =
+        format!("a:1:2 [0] NCCL INFO comm 0x1 rank 0 nRanks 8 nNodes 1 localRanks 8\n{set}");
+    let asked = Asked { version: Some("2.27.3".parse().unwrap()), ..Asked::default() };
+    let notes = of(&sized, &asked);
+    assert!(notes.contains("lacks graphs (GRAPH), --gpu; --comm"), "{notes}");
+    assert!(!of(H100, &Asked::default()).contains("lacks"));
+}
+
+/// A log's channels stand beside those of the machine that the user names.
+#[test]
+fn channels_are_compared_with_a_known_machine() {
+    let id = "dgx_h100_8x400g.p8.n2";
+    let comm = Place::named(id).and_then(|place| place.communicator()).unwrap();
+    let given = Some(Given::Whole(id.to_owned(), Box::new(comm)));
+    let asked = Asked { given, ..Asked::default() };
+    let of = |text: &str| check(text, &asked).notes.join("\n");
+    let own = comm.channels;
+    let line = |count: u32| format!("a:1:2 [0] NCCL INFO {count} coll channels, 4 p2p channels\n");
+    let notes = of(&line(2));
+    assert!(notes.contains(&format!("the log has 2 channels, {id} has {own}")), "{notes}");
+    assert!(!of(&line(own)).contains("the log has"));
+    let notes = of("a:1:2 [0] NCCL INFO Channel 01/0 : 0[0] -> 1[1] via P2P/IPC\n");
+    assert!(notes.contains(&format!("the log has at least 2 channels, {id} has {own}")), "{notes}");
 }
 
 #[test]

@@ -198,23 +198,25 @@ fn times(fields: &Fields<'_>, query: &Query) -> Result<Vec<(Bytes, Seconds)>> {
         Number(f64),
         Text(String),
     }
-    let refuse = |what: &str| {
-        let help =
-            "write \"points\": [[1048576, 55e-6], [\"1GiB\", \"5.2ms\"], [\"4GiB\", \"200GB/s\"]]";
-        fields.at(Error::input(what).help(help), "points")
-    };
+    const HELP: &str =
+        "write \"points\": [[1048576, 55e-6], [\"1GiB\", \"5.2ms\"], [\"4GiB\", \"200GB/s\"]]";
+    let refuse = |what: &str| fields.at(Error::input(what).help(HELP), "points");
     let raw: &RawValue = fields.raw("points").ok_or_else(|| missing("points"))?;
-    let pairs: Vec<[One; 2]> = serde_json::from_str(raw.get())
-        .map_err(|_| refuse("`points` must be pairs of a size and its time"))?;
-    if pairs.is_empty() || pairs.len() > MOST {
-        return Err(refuse(&format!("`points` must be 1 to {MOST} pairs")));
+    let pairs = "`points` must be pairs of a size and its time";
+    let points: Vec<&RawValue> = serde_json::from_str(raw.get()).map_err(|_| refuse(pairs))?;
+    if points.is_empty() || points.len() > MOST {
+        let what = format!("`points` must be 1 to {MOST} pairs, not {}", points.len());
+        return Err(Error::input(what).at("points").help(HELP));
     }
-    let place = |e: Error| fields.at(e, "points");
-    let mut times = Vec::with_capacity(pairs.len());
-    for [size, time] in pairs {
+    let mut times = Vec::with_capacity(points.len());
+    for (i, point) in points.into_iter().enumerate() {
+        // The point, not the whole list.
+        let place = |e: Error| e.at(format!("points[{i}]: {}", point.get())).or_help(HELP);
+        let [size, time] = serde_json::from_str::<[One; 2]>(point.get())
+            .map_err(|_| place(Error::input(pairs)))?;
         let size = match size {
             One::Number(size) if size >= 0.0 => Bytes(size.round() as u64),
-            One::Number(_) => return Err(refuse("a size must be a number from 0")),
+            One::Number(_) => return Err(place(Error::input("a size must be a number from 0"))),
             One::Text(text) => text.parse().map_err(place)?,
         };
         let typed = match time {

@@ -16,7 +16,10 @@ use std::io::Write;
 use super::Stop;
 
 #[derive(clap::Args)]
-#[command(after_help = "\
+#[command(
+    subcommand_value_name = "VERB",
+    subcommand_help_heading = "Verbs",
+    after_help = "\
 Examples:
   collcost nccl choose allreduce --comm dgx_h100_8x400g.p8.n2
   collcost nccl table --comm dgx_h100_8x400g.p8.n2
@@ -25,7 +28,8 @@ Examples:
   collcost nccl graph --topo topo.xml --nodes 2
   collcost nccl diff 2.21.5 torch-2.9 --on dgx_h100_8x400g.p8.n2
   collcost nccl whatif allreduce 64MiB --on dgx_h100_8x400g.p8.n2
-  collcost nccl replay --comms graphs.csv --envs envs.csv < questions.csv")]
+  collcost nccl replay --comms graphs.csv --envs envs.csv < questions.csv"
+)]
 pub(super) struct Args {
     #[command(subcommand)]
     verb: Verb,

@@ -9,6 +9,9 @@
 //! {"log":"            8             2 …\n","stream":…}      the files of Docker's json-file driver
 //! "           8             2     float …",                 stdout_lines of Ansible
 //! [default0]:            8             2 …                  torchrun --tee 3: the role and the local rank
+//! [0]      8      2     float     sum      -1[0]    19.28 …  a rank's tag before every piece that it writes
+//! node1:            8             2     float …              pdsh, also where the table's head is missing
+//! `            8             2     float …                   a quotation in Markdown
 //! ```
 //!
 //! Entities of HTML, in text that was copied from a page, are replaced by their characters.
@@ -20,6 +23,9 @@ use std::io::{self, BufRead, Read};
 
 use crate::base::encoding;
 use crate::base::error::{Error, Result};
+use crate::machine::sample::DataType;
+
+use super::field;
 
 /// The longest line that is read; no log has longer ones.
 pub const LONGEST: usize = 1 << 20;
@@ -72,6 +78,8 @@ pub(super) struct Lines<'f, R> {
     buffer: Vec<u8>,
     /// A line that had to be changed: it had invalid UTF-8 or colours, or was inside JSON.
     changed: String,
+    /// A row that had tags inside.
+    row: String,
     /// What was in front of the last head of a table, as [`shape`] says it.
     shared: String,
     number: usize,
@@ -80,8 +88,8 @@ pub(super) struct Lines<'f, R> {
 
 impl<'f, R: BufRead> Lines<'f, R> {
     pub fn new(input: R, file: &'f str) -> Self {
-        let (buffer, changed, shared) = (Vec::new(), String::new(), String::new());
-        Self { input, buffer, changed, shared, number: 0, file }
+        let (changed, row, shared) = (String::new(), String::new(), String::new());
+        Self { input, buffer: Vec::new(), changed, row, shared, number: 0, file }
     }
 
     /// The next line, if there is one.
@@ -120,14 +128,19 @@ impl<'f, R: BufRead> Lines<'f, R> {
         // On a terminal, the text after the last carriage return overwrites what is before it.
         // A blank that does not break begins with the last one in UTF-8.
         let odd = [b'\x1b', b'\r', b'&', b'\xc2'].iter().any(|byte| self.buffer.contains(byte));
-        let text = match (docker(&self.buffer), std::str::from_utf8(&self.buffer)) {
-            (None, Ok(text)) if !odd => strip(text),
+        let line = match (docker(&self.buffer), std::str::from_utf8(&self.buffer)) {
+            (None, Ok(text)) if !odd => text,
             (inside, _) => {
                 let text = inside.unwrap_or_else(|| String::from_utf8_lossy(&self.buffer).into());
                 self.changed = decoded(plain(&text));
-                strip(&self.changed)
+                &self.changed
             }
         };
+        let mut text = strip(line);
+        if let Some(row) = untagged(line, text) {
+            self.row = row;
+            text = &self.row;
+        }
         if let Some(before) = before_head(text) {
             self.shared = shape(before.trim_end());
         }
@@ -268,12 +281,35 @@ fn strip(text: &str) -> &str {
             Some(b'0'..=b'9') => numbered(rest),
             Some(b'>') => Some(&rest[1..]),
             Some(b'"') => element(rest),
+            Some(b'`') => Some(rest.trim_matches('`')),
             Some(b'M' | b'T' | b'W' | b'F' | b'S') => day(rest),
             _ => None,
         };
-        let Some(next) = next else { return rest };
+        let Some(next) = next.or_else(|| host(rest)) else { return rest };
         rest = next.trim_start();
     }
+}
+
+/// `node1: ` of pdsh before a row, which begins with a size, a count and a type. Before a table's head any prefix is
+/// learned.
+fn host(text: &str) -> Option<&str> {
+    let (host, row) = text.split_once([' ', '\t'])?;
+    let host = host.strip_suffix(':').filter(|host| !host.is_empty())?;
+    let is_name = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.');
+    let mut words = row.split_ascii_whitespace();
+    let mut number = || words.next().and_then(field::whole).is_some();
+    let is_row = host.bytes().all(is_name) && number() && number();
+    (is_row && DataType::named(words.next()?).is_some()).then_some(row)
+}
+
+/// A row without its rank's tag, where that is inside, too: the last one that was in front of it.
+fn untagged(line: &str, row: &str) -> Option<String> {
+    // Most lines are none, and cost little.
+    let is_row = row.starts_with(|c: char| c.is_ascii_digit()) && line.contains('[');
+    let (before, _) = is_row.then(|| line.split_once(row))??;
+    let tag = before[before.rfind('[')?..].trim_end();
+    let begins = row.split_ascii_whitespace().next().and_then(field::number).is_some();
+    (begins && row.contains(tag)).then(|| row.replace(tag, " "))
 }
 
 /// `"text",`: an element of a list in JSON, as Ansible shows the lines of an output.
@@ -387,15 +423,46 @@ mod tests {
             "Fri Jul  9 00:00:01 2026[1,0]<stdout>:   8  2 float",
             "[default0]:   8  2 float",
             "[node-1.rack:0]:8  2 float",
+            "node-1.rack:    8  2 float",
+            "10.0.0.1: 8  2 float",
+            "`8  2 float",
+            "```8  2 float```",
             "&nbsp;&nbsp;8&nbsp;&nbsp;2 float",
             "\u{1b}[32m8  2 float\u{1b}[0m",
             "working 1 %\rworking 2 %\r8  2 float",
         ] {
             assert_eq!(all(text.as_bytes()).unwrap(), ["8  2 float"], "{text}");
         }
-        for same in ["8 2 float", "[0x3d] Tesla", "[root@cn3 ~]# ib_read_bw", "1:2:3", "2026-11 x"]
-        {
+        for same in [
+            "8 2 float",
+            "[0x3d] Tesla",
+            "[root@cn3 ~]# ib_read_bw",
+            "1:2:3",
+            "2026-11 x",
+            "ranks: 8 2 nodes",
+            "ranks: 8 2",
+        ] {
             assert_eq!(all(same.as_bytes()).unwrap(), [same]);
+        }
+    }
+
+    /// A rank that writes a row in pieces has a tag in front of each; the devices of other lines remain.
+    #[test]
+    fn tags_inside_a_row_are_taken_away() {
+        for (text, row) in [
+            (
+                "[0]  8  2 float sum -1[0] 19.2  0.0[0] 17.1  0.0",
+                "8  2 float sum -1  19.2  0.0  17.1  0.0",
+            ),
+            ("[1,0]<stdout>:  8  2 float[1,0]<stdout>: 19.2", "8  2 float  19.2"),
+            ("[1,0]<stdout>:[0] 8 2 float[0] 19.2", "8 2 float  19.2"),
+            (
+                "[0] n1:1:2 [0] NCCL INFO Channel 00/0 : 0[0] -> 1[1]",
+                "n1:1:2 [0] NCCL INFO Channel 00/0 : 0[0] -> 1[1]",
+            ),
+            ("[0] 7f3a:1:2 [0] NCCL INFO x", "7f3a:1:2 [0] NCCL INFO x"),
+        ] {
+            assert_eq!(all(text.as_bytes()).unwrap(), [row]);
         }
     }
 

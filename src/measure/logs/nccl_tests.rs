@@ -9,9 +9,9 @@
 //!            8             2     float     sum      -1    19.28    0.00    0.00      0    17.24 …
 //! ```
 //!
-//! Columns are found by their names: up to 2.10 there is `error` instead of `#wrong`, and no `root`; an
-//! old all-gather has neither `redop` nor `root`; -M of 2.19 puts four more after each `#wrong`. rccl-tests of
-//! 2026 puts `hipevt`, a time by events of the GPU, after each `time`, of which algbw still is.
+//! Columns are found by their names: up to 2.10 there is `error` instead of `#wrong`, and no `root`; an old all-gather
+//! has neither `redop` nor `root`, and its algbw is its busbw; -M of 2.19 puts four more after each `#wrong`.
+//! rccl-tests of 2026 puts `hipevt`, a time by events of the GPU, after each `time`, of which algbw still is.
 //! The size is already M of [`Collective`](crate::Collective). `count` counts one rank's block, so it is
 //! not a second size. The time has four digits and is used; algbw has two decimals and checks the time.
 //!
@@ -386,7 +386,8 @@ impl Table {
             }
         }
         let Some(draft) = log.last() else { return Ok(Taken::Yes) };
-        for Place { time, algbw, busbw, wrong, in_place } in columns.places(fields) {
+        for place in columns.places(fields) {
+            let Place { time, wrong, in_place, .. } = place;
             if field::is_none(time) {
                 continue;
             }
@@ -403,7 +404,7 @@ impl Table {
                 measured: Measured::Time(time),
                 // In layouts up to 2.10 this is the size of an error, not a number of elements.
                 wrong: field::number(wrong).filter(|_| !columns.errors).map(|n| n.max(0.0) as u64),
-                factor: factor(algbw, busbw),
+                factor: columns.factor(size, &place),
                 redop: columns.redop.and_then(|c| Redop::named(fields[c])),
                 root: columns.root.and_then(|c| fields[c].parse().ok()),
                 traced: None,

@@ -297,6 +297,7 @@ mod tests {
         for (machine, name, like) in [
             ("hgx-a800", "A800", "A100"),
             ("a40-pcie", "A40", "A100"),
+            ("a10-pcie", "A10", "A100"),
             ("a30-pcie", "A30", "A100"),
             ("rtx-a6000", "RTX A6000", "A100"),
             ("rtx-3090", "RTX 3090", "A100"),
@@ -318,6 +319,7 @@ mod tests {
             assert_eq!((device.kernels, device.profile.as_str()), (other.kernels, machine));
         }
         assert!(Device::named("8 x L41 PCIe").is_err(), "no L4");
+        assert!(Device::named("A10 PCIe").unwrap().peak_bf16_tflops > 100.0, "no A100, no A10G");
     }
 
     /// On MI300X a product alone reaches 668 of 1,307 TFLOP/s, on H100 794 of 989 (stas00/ml-engineering): a step's

@@ -51,6 +51,7 @@ pub(crate) const KEYS: &[&str] = &[
     "attention",
     "memory_kind",
     "machine",
+    "gpus_per_node",
     "device",
     "network",
     "memory_GB",
@@ -581,7 +582,12 @@ impl Draft {
                         let last = name.to_ascii_lowercase();
                         let last = last.rsplit(['-', '_', ' ']).next().unwrap_or("");
                         let memory = last.strip_suffix("gb").map(|gb| format!(", {gb} GB"));
-                        Device::named(&(title + &memory.unwrap_or_default()))?
+                        let device = Device::named(&(title + &memory.unwrap_or_default()))?;
+                        // Another card in the same place: an A10G is no A10.
+                        let other = Device::named(name).ok();
+                        let is_other =
+                            |own: &Device| own.profile == device.profile && own.name != device.name;
+                        other.filter(is_other).unwrap_or(device)
                     }
                     Err(error) => Device::named(name).map_err(|_| error)?,
                 }
@@ -648,9 +654,12 @@ impl Draft {
         }
         // A job over several domains of 72 uses a power of two of each.
         let span = fabric.node.and_then(|tier| fabric.tiers[tier].span).map(NonZeroU32::get);
-        if let Some(span) = span.filter(|s| u64::from(*s) < gpus && !s.is_power_of_two()) {
+        let per_node = Parameter::named("gpus_per_node")?;
+        if let Some(text) = self.get(per_node.key) {
+            said.put(per_node, text).map_err(|e| e.at(format!("{} = {text}", per_node.key)))?;
+        } else if let Some(span) = span.filter(|s| u64::from(*s) < gpus && !s.is_power_of_two()) {
             let taken = 1 << span.ilog2();
-            said.put(Parameter::named("gpus_per_node")?, &taken.to_string())?;
+            said.put(per_node, &taken.to_string())?;
             inferred.push(format!("{taken} of a domain's {span} GPUs"));
         }
         machines.on(name, said)

@@ -1075,6 +1075,33 @@ fn experts_are_divided_by_tp() {
     assert_eq!(draft("train.sh", script.leak()).get("etp"), Some("1"));
 }
 
+/// A node may have fewer GPUs than the machine's, and an alias of a machine may name another card there.
+#[test]
+fn a_job_says_how_many_gpus_a_node_has_and_which() {
+    const TEXT: &str = "model = \"llama3-8b\"\ngpus = 16\nsharding = \"zero3\"\n\
+        batch = { global = 16, micro = 1, sequence = 2048 }\n";
+    let of = |keys: &[(&str, &str)]| {
+        let mut typed = Draft::default();
+        for (key, value) in keys {
+            typed.put(key, *value).unwrap();
+        }
+        typed.over(&draft("job.toml", TEXT)).job(&Machines::new(&BuiltIn), false)
+    };
+    let registry = Registry::builtin();
+    let step = |each: &str| {
+        let job = of(&[("machine", "dgx-a100"), ("gpus_per_node", each)]).unwrap();
+        estimate(&job, &Wires::new(&registry, &job.machine), None).unwrap().step
+    };
+    assert!(step("2") > step("4") && step("4") > step("8"));
+    let alone = of(&[("machine", "a10-pcie"), ("gpus_per_node", "2")]).unwrap();
+    let error = estimate(&alone, &Wires::new(&registry, &alone.machine), None).err().unwrap();
+    assert!(error.to_string().contains("need a network"), "{error}");
+    let error = of(&[("machine", "a10-pcie"), ("gpus_per_node", "x")]).err().unwrap();
+    assert!(error.to_string().contains("gpus_per_node = x"), "{error}");
+    let card = |name: &str| of(&[("machine", name)]).unwrap().device.name;
+    assert_eq!((card("a10").as_str(), card("a10g").as_str()), ("A10", "A10G"));
+}
+
 #[test]
 fn impossible_batches_and_words_are_refused() {
     let refused = |keys: &[(&str, &str)]| {

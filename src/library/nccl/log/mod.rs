@@ -52,6 +52,30 @@ pub struct Log {
     ring_thresholds: Vec<At<u32>>,
     processors: Vec<At<Processor>>,
     switches: Vec<usize>,
+    /// What lines of connections name; absent without such lines.
+    pub connections: Option<Connections>,
+}
+
+/// The highest numbers in lines of connections, such as `Channel 01/0 : 0[0] -> 1[1] via P2P/IPC`.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Connections {
+    /// The highest channel of collectives; absent if all are of single messages.
+    pub channel: Option<u32>,
+    /// The highest rank.
+    pub rank: u32,
+}
+
+impl Connections {
+    /// Adds those of a line: a channel, perhaps with `/1` of a send or receive, which older releases do not print,
+    /// and its two ends.
+    fn add(&mut self, channel: &str, from: &str, to: &str) -> Option<()> {
+        let (channel, kind) = channel.trim().split_once('/').unwrap_or((channel, "0"));
+        let rank = |end: &str| end.trim().split('[').next()?.parse::<u32>().ok();
+        let channel: u32 = channel.trim().parse().ok()?;
+        self.rank = self.rank.max(rank(from)?).max(rank(to)?);
+        self.channel = self.channel.max((kind.trim() == "0").then_some(channel));
+        Some(())
+    }
 }
 
 /// An item of a log, and its line.
@@ -332,10 +356,17 @@ impl Reader {
                 what: Ranks { ranks, nodes, local },
                 printer: printer(),
             });
-        } else if let Some(rest) = message.strip_prefix("Channel ") {
-            // `Channel 00/0 : 0[0] -> 1[1]` is a connection, and its second number means something
-            // else.
+        } else if let Some(rest) =
+            ["Channel ", "Ring "].iter().find_map(|w| message.strip_prefix(w))
+        {
             let Some((numbers, ring)) = rest.split_once(" : ") else { return false };
+            // A connection, whose second number means something else.
+            if let Some((from, to)) = ring.split_once(" -> ") {
+                let mut all = log.connections.unwrap_or_default();
+                let added = all.add(numbers, from, to);
+                log.connections = added.map(|()| all).or(log.connections);
+                return added.is_some();
+            }
             let count = numbers.split_once('/').and_then(|(_, count)| count.trim().parse().ok());
             let is_ring = ring.bytes().all(|b| b.is_ascii_digit() || b == b' ');
             let Some(count) = count.filter(|_| is_ring) else { return false };

@@ -1,7 +1,7 @@
 //! The columns of a row.
 
-use super::agrees;
-use crate::base::quantity::Bytes;
+use super::{agrees, factor};
+use crate::base::quantity::{Bytes, Ratio};
 use crate::base::refused::Refused;
 use crate::measure::logs::draft::Redop;
 use crate::measure::logs::{Read, field};
@@ -116,8 +116,31 @@ impl Columns {
                 time.is_none_or(|t| {
                     let time = crate::base::quantity::Seconds(t * 1e-6);
                     agrees(Bytes(size), (time, place.time), place.algbw)
+                        || self.part(size, &place).is_some()
                 })
             })
+    }
+
+    /// busbw over algbw, within the digits of both; `None` if they have too few.
+    pub fn factor(&self, size: u64, place: &Place) -> Option<(Ratio, Ratio)> {
+        self.part(size, place).or_else(|| factor(place.algbw, place.busbw))
+    }
+
+    /// The same where algbw is busbw, as all-gather and reduce-scatter printed it until June 2020
+    /// (NVIDIA/nccl-tests#45): both are (N − 1)/N of the size over the time.
+    fn part(&self, size: u64, place: &Place) -> Option<(Ratio, Ratio)> {
+        if !self.errors || self.root.is_some() || place.algbw != place.busbw {
+            return None;
+        }
+        let (time, rate) = (field::number(place.time)?, field::number(place.busbw)?);
+        let (x, y) = (field::half(place.time), field::half(place.busbw));
+        // GB/s in µs are thousands of bytes.
+        let of = |time: f64, rate: f64| time * rate * 1e3 / size as f64;
+        let (low, high) = (of(time - x, rate - y), of(time + x, rate + y));
+        let ranks = |part: f64| 1.0 / (1.0 - part);
+        let most = ranks(high).floor();
+        let fits = high < 1.0 && most >= 2.0 && most >= ranks(low);
+        fits.then_some((Ratio(low), Ratio(high)))
     }
 
     /// A field that should be a number and is not.
