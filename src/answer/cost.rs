@@ -705,7 +705,7 @@ fn peers_nics(query: &Query, is_below: bool) -> Option<String> {
 }
 
 /// What is assumed where many ranks share a host's memory.
-fn crowded(query: &Query, expecting: &Expecting<'_>) -> Option<String> {
+pub(super) fn crowded(query: &Query, expecting: &Expecting<'_>) -> Option<String> {
     (expecting.is_crowded() && expecting.idle(query.size).is_none()).then(|| {
         format!(
             "{} ranks share a host's memory: the expected time counts that of two sockets, up to {CACHE}, which a \

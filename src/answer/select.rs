@@ -445,6 +445,9 @@ pub fn select(
         }
     }
     let one = (first == last).then_some(first);
+    if let (Some(_), [span]) = (one, spans.as_mut_slice()) {
+        span.choice.notes.extend(of_times(&model, &span.choice, policy));
+    }
     let alternatives = match (one, own.first()) {
         (Some(size), Some(only)) if only.choice.kernel.is_none() => {
             alternatives(&model, policy, call, &only.choice, size)?
@@ -477,6 +480,18 @@ pub fn select(
         us: expect.as_ref().map(|e| six(e.time_s * 1e6)),
         expect,
     })
+}
+
+/// What to know of the times of a library's choice.
+fn of_times(model: &Model<'_>, view: &ChoiceView, policy: &dyn Policy) -> Option<String> {
+    let query = model.query;
+    if view.expect.is_some() {
+        return super::cost::crowded(query, model.expecting.as_ref()?);
+    }
+    let (own, asked) = query.library().zip(policy.meta().library)?;
+    let is_priced = view.kernel.is_none() && view.time_s.is_some() && query.shape.ranks > 1;
+    (own != asked && is_priced)
+        .then(|| format!("no time is expected: what is known of {} is {own}'s", query.machine.name))
 }
 
 /// The expectation of a library's choice names the release whose rules chose; what another library would

@@ -848,6 +848,18 @@ fn sglang_gathers_over_nodes_by_mscclpp() {
     assert_eq!(told(newest, 16, 2, 16 * K, Collective::ReduceScatter), "nccl");
 }
 
+/// What leads to another kernel is the least that does: nothing of NVIDIA's on AMD.
+#[test]
+fn ways_to_other_kernels_are_short() {
+    let words = ["choose", "vllm", "allreduce", "8KiB", "-n", "8", "--on", "mi300x"];
+    let said = crate::command::text(&crate::command::collcost(&words).stdout);
+    assert!(
+        said.contains("two-shot-pull") && said.contains("VLLM_CUSTOM_ALLREDUCE_ALGO=2stage"),
+        "{said}"
+    );
+    assert!(!said.contains("FLASHINFER"), "{said}");
+}
+
 /// vllm-project/vllm, all_reduce_utils.py, `should_nccl_symm_mem_ag_rs`, which came after 0.24.
 #[test]
 fn vllm_gathers_in_symmetric_memory_from_0_27_on() {

@@ -62,7 +62,11 @@ pub(super) static ENGINE: Engine = Engine {
              VLLM_ALLREDUCE_USE_FLASHINFER=0",
         ),
     ],
+    // The first that leads to a kernel is the one that is shown: the shortest.
     ways: &[
+        &["VLLM_CUSTOM_ALLREDUCE_ALGO=1stage"],
+        &["VLLM_CUSTOM_ALLREDUCE_ALGO=2stage"],
+        &["--disable-custom-all-reduce"],
         &["VLLM_ALLREDUCE_USE_FLASHINFER=1"],
         &["VLLM_ALLREDUCE_USE_FLASHINFER=1", "VLLM_FLASHINFER_ALLREDUCE_BACKEND=trtllm"],
         &["VLLM_ALLREDUCE_USE_FLASHINFER=0"],
