@@ -360,6 +360,12 @@ fn a_ring_that_is_asked_for_is_no_faster_than_nics() {
         let own = Expecting::new(&registry, &query).unwrap().at(Bytes(1 << 33)).time;
         assert!(own <= ring.at(Bytes(1 << 33)).time, "{machine} {nics}");
     }
+    // What was seen of the ring that runs by itself is the answer there, however fast.
+    let mut query = query("dgx-a100", Collective::AllReduce, 16, 2);
+    let seen = (Bytes(1 << 33), Seconds(74e-3));
+    query.seen = vec![seen];
+    let told = Expecting::of(&registry, &query, Some("ring-rails")).unwrap().at(seen.0).time;
+    assert!((told.0 / seen.1.0 - 1.0).abs() < 1e-9, "{told}");
 }
 
 /// Switches add only where that is enabled, and then a call takes longer than one message between hosts.

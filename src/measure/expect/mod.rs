@@ -642,10 +642,14 @@ impl<'r> Expecting<'r> {
         self.carried(named, self.instead_of(named, expected, size), size)
     }
 
-    /// What was learned of runs of this algorithm and others takes no less than its bytes at the line rate of the links.
+    /// What was learned of runs of this algorithm and others takes no less than its bytes at the line rate of the links,
+    /// unless what was seen is this algorithm's.
     fn carried(&self, named: &Ideal<'_>, expected: Expectation, size: Bytes) -> Expectation {
         let learned = self.transfer.is_some() && self.curve.is_none();
-        let Some(bytes) = named.bytes(size).filter(|_| learned) else { return expected };
+        let is_seen = !self.seen.is_empty() && self.ideal.at(size).id == named.at(size).id;
+        let Some(bytes) = named.bytes(size).filter(|_| learned && !is_seen) else {
+            return expected;
+        };
         let moved = match expected.time < bytes {
             true => expected.times(Ratio(bytes.0 / expected.time.0)),
             false => expected,
