@@ -283,10 +283,13 @@ impl Lab<'_> {
         let (shape, fabric) = (&self.query.shape, &self.query.machine.fabric);
         // GPU machines that name no library run NCCL or a derivative of it.
         let gpus = self.query.machine.hardware.is_some();
-        // What ran is the log's library, even where the machine's is another.
-        let own =
-            self.query.library().filter(|l| self.run_by != RunBy::Nccl || l.connects_as_nccl());
-        let library = own.or((gpus || self.run_by == RunBy::Nccl).then_some(Library::Nccl));
+        let library = match self.query.library() {
+            // What ran is the log's library, even where the machine's is another.
+            Some(own) if self.run_by == RunBy::Nccl && !own.connects_as_nccl() => {
+                Some(Library::Nccl)
+            }
+            own => own.or(gpus.then_some(Library::Nccl)),
+        };
         let Ok((ready, _)) = candidates(self.registry, shape, fabric) else { return Vec::new() };
         let shipped: Vec<_> =
             ready.iter().filter(|c| c.algorithm.is_shipped(library, shape)).collect();
