@@ -172,7 +172,7 @@ impl Args {
                 judge(&registry, query, run.dtype, self.unseen_tier, &run.times, &run.facts)
             };
             let mut verdict = judged(&query).map_err(|e| e.at(place()))?;
-            if self.nodes_are_open(&run) && query.machine.network.is_some() {
+            if self.nodes_are_open(&run)? && query.machine.network.is_some() {
                 let on = |nodes| judged(&self.on_nodes(&run, nodes).ok()?).ok();
                 verdict.doubt_nodes(query.shape.ranks, on);
             }
@@ -196,8 +196,9 @@ impl Args {
     }
 
     /// Whether neither the flags nor the log say on how many nodes it ran.
-    fn nodes_are_open(&self, run: &Run) -> bool {
-        run.facts.nodes_open && !self.ranks.names_ranks() && !self.ranks.names_nodes()
+    fn nodes_are_open(&self, run: &Run) -> Result<bool> {
+        let typed = self.ranks.names_nodes() || self.ranks.count()?.is_some();
+        Ok(run.facts.nodes_open && !typed)
     }
 
     /// The question of a run, on so many nodes.

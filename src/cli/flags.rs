@@ -195,11 +195,6 @@ impl RankFlags {
         self.get("nodes").is_some() || self.get("gpus_per_node").is_some()
     }
 
-    /// Whether N was typed.
-    pub(super) fn names_ranks(&self) -> bool {
-        self.get("n").is_some()
-    }
-
     /// N where it is given.
     pub(super) fn count(&self) -> Result<Option<NonZeroU32>> {
         count("--n", "ranks", self.get("n"))

@@ -639,11 +639,7 @@ fn ruled(
         causes.retain(|cause| cause.off.is_none());
     }
     // What a setting takes is no measurement, and its own note says where it comes from.
-    let forced = only.or_else(|| {
-        let set = setting::Forced::of(query, facts.run_by(query), &facts.evidence);
-        set.and_then(|forced| forced.algorithm)
-    });
-    let mut notes = notes(query, &points, (basis, only.is_none()), forced);
+    let mut notes = notes(query, &points, basis, (facts, only));
     notes.extend(facts.other_gpus(query).map(|(gpus, own)| {
         let name = &query.machine.name;
         format!(
@@ -782,12 +778,12 @@ const LATENCY_ALONE: Bytes = Bytes(4096);
 fn notes(
     query: &Query,
     points: &[Point],
-    (basis, by_itself): (Basis, bool),
-    forced: Option<Algo>,
+    basis: Basis,
+    (facts, only): (&Facts, Option<Algo>),
 ) -> Vec<String> {
     let mut notes = Vec::new();
     let is_barrier = query.shape.collective == Collective::Barrier;
-    if basis == Basis::Modelled && by_itself {
+    if basis == Basis::Modelled && only.is_none() {
         // A fit needs sizes.
         let fit = if is_barrier { "" } else { "; fit a healthy log for a narrow one" };
         notes.push(format!(
@@ -803,7 +799,7 @@ fn notes(
         );
     }
     notes.extend(racks(query));
-    notes.extend(above_the_link(query, points, forced));
+    notes.extend(above_the_link(query, points, (facts, only)));
     notes
 }
 
@@ -823,7 +819,11 @@ fn racks(query: &Query) -> Option<String> {
 }
 
 /// The note for a busbw above the rate of the links; a ring that variables force sends all that busbw counts.
-fn above_the_link(query: &Query, points: &[Point], forced: Option<Algo>) -> Option<String> {
+fn above_the_link(
+    query: &Query,
+    points: &[Point],
+    (facts, only): (&Facts, Option<Algo>),
+) -> Option<String> {
     use Collective::AllReduce;
     let (shape, nodes) = (&query.shape, query.placement.nodes());
     let factor = shape.collective.busbw_factor(shape.ranks);
@@ -842,6 +842,10 @@ fn above_the_link(query: &Query, points: &[Point], forced: Option<Algo>) -> Opti
         return None;
     }
     let adds = tiers.iter().any(|t| t.switch.as_ref().is_some_and(|s| s.alu));
+    let forced = only.or_else(|| {
+        let set = setting::Forced::of(query, facts.run_by(query), &facts.evidence);
+        set.and_then(|forced| forced.algorithm)
+    });
     let why = match nodes {
         _ if forced == Some(Algo::Ring) => {
             "the variables leave a ring, which sends all that busbw counts: the links are faster than these"

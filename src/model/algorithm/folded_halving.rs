@@ -77,7 +77,7 @@ impl ClosedForm for FoldedHalving {
         emit(Step::new(1_u32, Share::ALL, Route::Xor(1)).one_way().reducing());
         for h in distances(shape.ranks) {
             let share = Share::new(blocks(shape.ranks, h), shape.ranks);
-            let step = Step::new(1_u32, share, behind_fold(shape, h));
+            let step = Step::new(1_u32, share, behind_fold(shape, h, 1));
             repeat(step.reducing(), exchange_turns(shape), emit);
         }
         emit(Step::new(1_u32, Share::new(1_u32, shape.ranks), Route::Xor(1)).one_way());

@@ -22,6 +22,7 @@
 //! `ompi_coll_base_reduce_intra_redscat_gather`.
 
 use super::rabenseifner::{behind_half_fold, core_share, half_fold_steps, no_power_of_two};
+use super::recursive_doubling::behind_fold;
 use super::rounds::{exchange_turns, repeat};
 use super::{Algorithm, ClosedForm, Guarantee, Library, Meta, Reason, Route, Share, Step};
 use crate::base::collective::Collective::{Reduce, ReduceScatter};
@@ -121,10 +122,14 @@ impl ClosedForm for HalvingGather {
         }
         let share = |k: u32| Share::new(1_u32, 2_u64 << k);
         for k in 0..rounds {
-            repeat(Step::new(1_u32, share(k), among(shape, 1 << k)).reducing(), turns, emit);
+            repeat(
+                Step::new(1_u32, share(k), behind_fold(shape, 1 << k, 0)).reducing(),
+                turns,
+                emit,
+            );
         }
         for k in (0..rounds).rev() {
-            let route = match among(shape, 1 << k) {
+            let route = match behind_fold(shape, 1 << k, 0) {
                 Route::Xor(d) => Route::Grow(d),
                 folded => folded,
             };
@@ -139,14 +144,6 @@ impl ClosedForm for HalvingGather {
     fn schedule(&self, shape: &Shape) -> Option<Box<dyn Schedule>> {
         let halving = Shares::new(ReduceScatter, folded(shape.ranks), 2, Order::Near);
         Some(Box::new(Play { ranks: shape.ranks, fold: self.fold, halving }))
-    }
-}
-
-/// Over a distance among the ranks that remain.
-fn among(shape: &Shape, distance: u32) -> Route {
-    match surplus(shape.ranks) {
-        0 => Route::Xor(distance),
-        pairs => Route::Folded { distance, pairs, stays: 0 },
     }
 }
 

@@ -346,7 +346,7 @@ fn core_steps(shape: &Shape, far_first: bool, emit: &mut dyn FnMut(Step)) {
     let rounds = floor_lg(shape.ranks);
     let step = |k: u32| {
         let distance = if far_first { rounds - 1 - k } else { k };
-        Step::new(1_u32, Share::new(1_u32, 2_u64 << k), behind_fold(shape, 1 << distance))
+        Step::new(1_u32, Share::new(1_u32, 2_u64 << k), behind_fold(shape, 1 << distance, 1))
     };
     let turns = exchange_turns(shape);
     (0..rounds).for_each(|k| repeat(step(k).reducing(), turns, emit));

@@ -24,7 +24,7 @@ use super::{Algorithm, ClosedForm, Guarantee, Library, Meta, Reason, Route, Shar
 use crate::base::collective::Collective::{AllGather, AllReduce, ReduceScatter};
 use crate::model::formula::{At, Cost, Field, Ports, Shape, floor_lg};
 use crate::model::schedule::Schedule;
-use crate::model::schedule::combine::{Fold, folded};
+use crate::model::schedule::combine::{Fold, folded, surplus};
 use crate::model::schedule::digits::{self, Order};
 
 /// Recursive doubling and halving.
@@ -78,7 +78,7 @@ impl ClosedForm for Whole {
             emit(hand_over.reducing());
         }
         for k in 0..floor_lg(shape.ranks) {
-            let whole = Step::new(1_u32, Share::ALL, behind_fold(shape, 1 << k));
+            let whole = Step::new(1_u32, Share::ALL, behind_fold(shape, 1 << k, 1));
             repeat(whole.reducing(), exchange_turns(shape), emit);
         }
         if folds {
@@ -202,10 +202,11 @@ fn block(shape: &Shape, k: u32) -> Step {
     Step::new(1_u32, Share::new(distance, shape.ranks), Route::Xor(distance))
 }
 
-/// An exchange over a distance among the ranks that remain after a fold: all, for a power of two.
-pub(super) fn behind_fold(shape: &Shape, distance: u32) -> Route {
-    match shape.ranks - (1 << floor_lg(shape.ranks)) {
+/// An exchange over a distance among the ranks that remain after a fold: all, for a power of two. Of a pair the
+/// first remains, or the second: `stays` is 0 or 1.
+pub(super) fn behind_fold(shape: &Shape, distance: u32, stays: u32) -> Route {
+    match surplus(shape.ranks) {
         0 => Route::Xor(distance),
-        pairs => Route::Folded { distance, pairs, stays: 1 },
+        pairs => Route::Folded { distance, pairs, stays },
     }
 }

@@ -60,7 +60,7 @@ impl<S: Schedule> Fold<S> {
 
     /// N − p.
     fn surplus(&self) -> u32 {
-        self.ranks.saturating_sub(self.frame.ranks)
+        surplus(self.ranks)
     }
 
     /// Rounds before those of the inner schedule.
