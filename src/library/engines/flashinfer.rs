@@ -4,7 +4,7 @@
 //! `flashinfer/comm/{allreduce,trtllm_ar,trtllm_mnnvl_ar}.py`.
 
 use super::ask::{Ask, MIB};
-use super::{Engine, Taken};
+use super::{Engine, Named, Taken, Tried, first_of};
 use crate::base::collective::Collective;
 
 pub(super) static ENGINE: Engine = Engine {
@@ -36,18 +36,23 @@ fn choose(ask: &Ask<'_>) -> Taken {
 
 fn by_backend(ask: &Ask<'_>) -> Taken {
     let asked = ask.env.get("backend").unwrap_or("auto").to_ascii_lowercase();
-    let mnnvl = asked != "trtllm" && ask.board.cuda() && ask.board.spans(ask.ranks);
-    let (mut taken, refused) = match asked.as_str() {
-        _ if mnnvl => return self::mnnvl(ask),
-        "mnnvl" => (None, "no multicast address spans the group"),
-        _ => (trtllm(ask).ok(), "no multicast address spans the group"),
+    let paths: &[Named] = match asked.as_str() {
+        "trtllm" => &[("flashinfer-trtllm", trtllm)],
+        "mnnvl" => &[("flashinfer-mnnvl", by_multicast)],
+        _ => &[("flashinfer-mnnvl", by_multicast), ("flashinfer-trtllm", trtllm)],
     };
-    let why = || Taken::none("no workspace can be created: the caller must use another library");
-    let mut taken = taken.take().unwrap_or_else(why);
-    if asked != "trtllm" {
-        taken.refused.push(("flashinfer-mnnvl", refused.to_owned()));
+    first_of(
+        ask,
+        paths,
+        Taken::none("no workspace can be created: the caller must use another library"),
+    )
+}
+
+fn by_multicast(ask: &Ask<'_>) -> Tried {
+    match ask.board.cuda() && ask.board.spans(ask.ranks) {
+        true => Ok(mnnvl(ask)),
+        false => Err("no multicast address spans the group".to_owned()),
     }
-    taken
 }
 
 /// Largest S times n of one shot through the multicast address: 64 Ki rows of 8 halves.
@@ -65,11 +70,14 @@ pub(super) fn mnnvl(ask: &Ask<'_>) -> Taken {
 }
 
 /// The kernel of TensorRT-LLM's backend, or why it cannot run.
-pub(super) fn trtllm(ask: &Ask<'_>) -> Result<Taken, String> {
+pub(super) fn trtllm(ask: &Ask<'_>) -> Tried {
     ask.one_node()?;
     ask.ranks_of(&[2, 4, 8])?;
     if !ask.board.cuda() || !ask.board.peer_access {
         return Err("GPUs cannot write to each other's memory".to_owned());
+    }
+    if ask.board.sm < Some(75) {
+        return Err("FlashInfer is for compute capability 7.5 and later".to_owned());
     }
     let most = match ask.ranks {
         2 => 512 * MIB,
@@ -82,5 +90,12 @@ pub(super) fn trtllm(ask: &Ask<'_>) -> Result<Taken, String> {
         false => ("two-shot-pull", "above"),
     };
     let rule = format!("2·S·n {sign} {} MiB, so {sign} {limit} B", most / MIB);
-    Ok(Taken::new("flashinfer-trtllm", kernel, rule))
+    let taken = Taken::new("flashinfer-trtllm", kernel, rule);
+    Ok(match ask.board.sm.is_some_and(|sm| matches!(sm / 10, 9 | 10 | 12)) {
+        true => taken,
+        // `gen_trtllm_comm_module` in `flashinfer/jit/comm.py`.
+        false => taken.note(
+            "its build names compute capabilities 9, 10 and 12 only, so it may not build here",
+        ),
+    })
 }

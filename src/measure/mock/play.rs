@@ -311,6 +311,11 @@ impl Lab {
         let ranks = u64::from(bench.query.shape.ranks);
         let weight = if self.lost > 0 { 1 + ranks / 8 } else { 1 };
         let most = self.share / PLAYS / weight;
+        // Every rank sends each segment at least once; a schedule that is too long is not built.
+        if ranks * u64::from(take.price.segments.max(1)) > 2 * most {
+            self.counted.insert(key, None);
+            return None;
+        }
         // Senders with nothing to send also count.
         let told = bench.spelled(take).filter(|(schedule, _)| turns(&**schedule) <= 2 * most);
         let counted = told.and_then(|(schedule, _)| Some(messages(&*schedule, most)? * weight));

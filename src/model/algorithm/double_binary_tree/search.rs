@@ -37,7 +37,7 @@ pub fn search(ranks: u32, seed: u64, flips: u32) -> Colouring {
 pub(super) fn search_down_to(length: u32, ranks: u32, seed: u64, flips: u32) -> Colouring {
     let mut state = Search::new(ranks, &mut Random(seed));
     let mut best = state.schedule();
-    if ranks < 2 {
+    if ranks < 2 || best.length() <= length {
         return best;
     }
     let mut random = Random(!seed);
