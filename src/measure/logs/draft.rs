@@ -293,14 +293,20 @@ impl Draft {
         if infer::ranks(&self.rows, collective) != infer::Ranks::None {
             return;
         }
-        let odd = infer::odd(&self.rows, collective).unwrap_or_default();
-        for i in odd.into_iter().rev() {
-            let row = self.rows.remove(i);
+        let Some(odd) = infer::odd(&self.rows, collective) else { return };
+        let mut odd = odd.into_iter().peekable();
+        let mut kept = Vec::with_capacity(self.rows.len());
+        for (i, row) in std::mem::take(&mut self.rows).into_iter().enumerate() {
+            if odd.next_if_eq(&i).is_none() {
+                kept.push(row);
+                continue;
+            }
             let place = if row.in_place { "in place" } else { "out of place" };
             let why =
                 "busbw over algbw is of other ranks than in the other rows: the row is damaged";
             self.leave_out(row.line, format!("{place}, {why}"));
         }
+        self.rows = kept;
     }
 
     fn settle_ranks(&mut self, tested: &Tested, asked: &Asked) -> Option<(u32, &'static str)> {

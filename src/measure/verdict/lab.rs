@@ -27,6 +27,8 @@ const SLOWER: [f64; 10] = [1.2, 1.28, 1.4, 1.56, 1.8, 2.1, 2.5, 3.1, 3.9, 5.0];
 const MOST_SIMULATED: u32 = 1024;
 /// Breaks are searched at this size and above.
 const BREAK: Bytes = Bytes(1 << 18);
+/// … each by this factor above the one before, or more: what is told apart is no nearer.
+const APART: Ratio = Ratio(1.18);
 /// Factors by which calls are slower after a break, as close together.
 const FALLS: [f64; 9] = [1.5, 1.7, 2.0, 2.4, 3.0, 3.8, 4.9, 6.4, 8.5];
 /// All calls before it may be slower, too: the network is not the profile's.
@@ -249,9 +251,16 @@ impl Lab<'_> {
 
     /// All sizes from one on are slower by the same factor.
     pub fn cliff(&self) -> Option<Suspect> {
-        let breaks = self.points.iter().skip(2).map(|p| p.size).filter(|size| *size >= BREAK);
         // A single size after a break is an outlier.
         let last = self.points.len().checked_sub(2).map(|i| self.points[i].size)?;
+        let sizes = self.points.iter().skip(2).map(|p| p.size);
+        let mut breaks: Vec<Bytes> = Vec::new();
+        for size in sizes.filter(|size| (BREAK..=last).contains(size)) {
+            let next = breaks.last().map_or(0.0, |at| at.0 as f64 * APART.0);
+            if size.0 as f64 >= next {
+                breaks.push(size);
+            }
+        }
         let step = |at: Bytes, by: f64, before: f64| -> Vec<f64> {
             let of = |p: &Point| if p.size >= at { (by * before).ln() } else { before.ln() };
             self.points.iter().map(of).collect()
@@ -260,7 +269,7 @@ impl Lab<'_> {
         let before = if several { &BEFORE[..] } else { &BEFORE[..1] };
         let each =
             |at| FALLS.into_iter().flat_map(move |by| before.iter().map(move |b| (at, by, *b)));
-        let forms = breaks.filter(|at| *at <= last).flat_map(each);
+        let forms = breaks.into_iter().flat_map(each);
         let forms: Vec<Vec<f64>> = forms.map(|(at, by, before)| step(at, by, before)).collect();
         (!forms.is_empty()).then(|| Suspect {
             id: if self.query.placement.nodes() > 1 { "fabric" } else { "version" },

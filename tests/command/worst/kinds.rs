@@ -42,7 +42,7 @@ pub const KINDS: &[Kind] = &[
     kind("requests", "mcp <", Text(REQUESTS)),
     kind("nccl-tests", "import FILE", File("logs/all_reduce.txt")),
     kind("nccl-tests, fit", "fit FILE", File("logs/all_reduce.txt")),
-    kind("nccl-tests, judged", "compare FILE", File("logs/all_reduce.txt")),
+    kind("nccl-tests, judged", "compare FILE --on dgx-h100", File("logs/all_reduce.txt")),
     kind("nccl-tests, JSON", "import FILE", File("logs/reduce_scatter.json")),
     kind("rccl-tests", "import FILE", File("logs/rccl.txt")),
     kind("OSU", "import FILE", File("logs/osu_allreduce.txt")),

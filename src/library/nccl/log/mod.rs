@@ -120,8 +120,13 @@ impl Log {
     /// # Errors
     /// Several tables and no pick; a pick that does not exist.
     pub fn table(&self, pick: Option<usize>) -> Result<Option<&Table>> {
-        let lines: Vec<String> = self.tables.iter().map(|t| t.line.to_string()).collect();
-        let lines = lines.join(", ");
+        const NAMED: usize = 8;
+        let lines: Vec<String> =
+            self.tables.iter().take(NAMED).map(|t| t.line.to_string()).collect();
+        let lines = match self.tables.len().saturating_sub(NAMED) {
+            0 => lines.join(", "),
+            more => format!("{} and {more} more", lines.join(", ")),
+        };
         match (pick, self.tables.as_slice()) {
             (None, []) => Ok(None),
             (None, [table]) => Ok(Some(table)),
