@@ -1,6 +1,6 @@
 //! Steps and peaks that were published with their layouts, held against what a plan says of them.
 //!
-//! `tests/data/published_steps.toml.gz` has 117 runs of 20 sources, each with its address. Rates of kernels
+//! `tests/data/published_steps.toml.gz` has 143 runs of 26 sources, each with its address. Rates of kernels
 //! (`src/plan/job/devices.toml`) were fitted to them; `src/plan/job/held_out.rs` fits them with each source left
 //! out in turn and is off by 7.1 % in the median and 16 % at p80.
 //!
@@ -21,10 +21,15 @@ use crate::gzip::inflate;
 use toml::{Table, Value};
 
 /// Runs that are off by more than 35 %, with the reason.
-const FAR: &[(&str, &str)] = &[(
-    "bridge-moonlight-8",
-    "four sequences a step of a model of 27 narrow layers of experts: the host's launches, not the GPU, take most",
-)];
+const FAR: &[(&str, &str)] = &[
+    (
+        "bridge-moonlight-8",
+        "four sequences a step of a model of 27 narrow layers of experts: the host's launches, not the GPU, take most",
+    ),
+    ("tpu7x-oss-64", OSS),
+    ("tpu7x-oss-256", OSS),
+];
+const OSS: &str = "128 experts of 2,880 channels under MaxText: 14 % of the peak in all, half of what other experts reach there";
 
 struct Published(String);
 

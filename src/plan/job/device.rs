@@ -36,8 +36,8 @@ pub(crate) struct Device {
     /// The same GPU with another memory.
     #[serde(default)]
     also: Vec<Memory>,
-    /// Its power limit.
-    watts: f64,
+    /// Its power limit, where its maker states one.
+    watts: Option<f64>,
     /// The power limit here over that one.
     #[serde(default = "whole")]
     power: f64,
@@ -124,8 +124,9 @@ impl Device {
             device.kernels = device.kernels_of(like);
             device.read = if device.read > 0.0 { device.read } else { like.read };
         }
-        if let Some(watts) = before(&plain, "w").filter(|w| (100.0..3000.0).contains(w)) {
-            device.power = (watts / device.watts).min(device.power.max(1.0));
+        let limit = before(&plain, "w").filter(|w| (100.0..3000.0).contains(w));
+        if let (Some(limit), Some(watts)) = (limit, device.watts) {
+            device.power = (limit / watts).min(device.power.max(1.0));
         }
         if let Some(memory) = before(&plain, "gb").filter(|m| (10.0..1000.0).contains(m)) {
             match device.also.iter().find(|m| m.memory_gb == memory) {
@@ -229,6 +230,11 @@ impl Device {
         self.hbm_tb_s * 1e12 * self.read
     }
 
+    /// Whether XLA builds its programs, whole steps at once.
+    pub fn is_tpu(&self) -> bool {
+        self.name.starts_with("TPU")
+    }
+
     /// Whether it is a Blackwell.
     pub fn is_blackwell(&self) -> bool {
         self.name.contains("B200") || self.name.contains("B300")
@@ -317,6 +323,18 @@ mod tests {
             let other = Device::named(like).unwrap();
             assert_eq!((device.name.as_str(), device.like.as_deref()), (name, Some(like)));
             assert_eq!((device.kernels, device.profile.as_str()), (other.kernels, machine));
+        }
+        for (machine, name, gib) in [
+            ("tpu-v6e", "TPU v6e", 31.25),
+            ("tpu-v5e", "TPU v5e", 15.75),
+            ("tpu-v5p", "TPU v5p", 95.74),
+            ("tpu-v4p", "TPU v4", 30.75),
+            ("tpu7x", "TPU7x", 189.5),
+        ] {
+            let device = Device::named(&Profile::builtin(machine).unwrap().title).unwrap();
+            assert_eq!((device.name.as_str(), device.profile.as_str()), (name, machine));
+            assert_eq!(device.capacity(), gib * f64::from(1_u32 << 30));
+            assert!(device.is_tpu() && device.matmul(Framework::Fsdp) > 0.0);
         }
         assert!(Device::named("8 x L41 PCIe").is_err(), "no L4");
         assert!(Device::named("A10 PCIe").unwrap().peak_bf16_tflops > 100.0, "no A100, no A10G");

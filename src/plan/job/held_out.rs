@@ -30,6 +30,9 @@ const HOPPER: &[&str] = &["H100", "H800", "H200"];
 const GB200: &[&str] = &["GB200"];
 const GB300: &[&str] = &["GB300"];
 const BLACKWELL: &[&str] = &["GB200", "GB300"];
+const TRILLIUM: &[&str] = &["TPU v6e"];
+const IRONWOOD: &[&str] = &["TPU7x"];
+const TPU: &[&str] = &["TPU v6e", "TPU7x"];
 
 fn rates() -> Vec<Rate> {
     let rate = |devices, prior, set: fn(&mut Kernels, f64)| Rate { devices, set, prior };
@@ -54,6 +57,12 @@ fn rates() -> Vec<Rate> {
         rate(BLACKWELL, 0.58, |k, x| k.torch_fp8 = x),
         rate(BLACKWELL, 0.5, |k, x| k.flash = x),
         rate(BLACKWELL, 0.35, |k, x| k.torch_flash = x),
+        rate(TRILLIUM, 0.75, |k, x| {
+            (k.matmul, k.fp8, k.torch_matmul, k.torch_fp8) = (x, x, x, x);
+        }),
+        rate(IRONWOOD, 0.75, |k, x| (k.matmul, k.torch_matmul) = (x, x)),
+        rate(IRONWOOD, 0.7, |k, x| (k.fp8, k.torch_fp8) = (x, x)),
+        rate(TPU, 0.5, |k, x| (k.flash, k.torch_flash, k.unfused) = (x, x, x)),
     ]
 }
 
@@ -231,7 +240,7 @@ fn steps_of_a_source_that_no_rate_was_fitted_to_are_met() {
     let (plain, anchored) = (figures(&off), figures(&anchored));
     assert!(plain[0] <= 0.08 && plain[1] <= 0.16, "{plain:.3?}");
     // See `tests/engine/jobs.rs` for the reason.
-    assert_eq!(far, ["bridge-moonlight-8"]);
+    assert_eq!(far, ["bridge-moonlight-8", "tpu7x-oss-64", "tpu7x-oss-256"]);
     let page = include_str!("../../../docs/background/accuracy.md");
     for name in more {
         assert!(page.contains(&format!("`{name}`")), "{name} is off by more than a fifth: why?");

@@ -82,7 +82,7 @@ fn with(job: &Job, recompute: Recompute) -> Memory {
     let whole = layer(job, Recompute::Nothing) + scores(job);
     // A layer that is recomputed is there whole once.
     let last = match recompute {
-        Recompute::Full | Recompute::Block(_) | Recompute::Every(_) => whole,
+        Recompute::Full | Recompute::Offloaded | Recompute::Block(_) | Recompute::Every(_) => whole,
         Recompute::Modules(modules) if modules.mlp || modules.moe => whole - per_layer,
         _ => 0.0,
     };
@@ -92,6 +92,9 @@ fn with(job: &Job, recompute: Recompute) -> Memory {
     let first = per_layer * layers * flight;
     let end = per_layer * layers + logits;
     let (activations, logits) = match d.pp {
+        // Nothing waits in the GPU's memory: the logits are gone when a layer is there whole.
+        1 if recompute == Recompute::Offloaded && last > logits => (last, 0.0),
+        1 if recompute == Recompute::Offloaded => (0.0, logits),
         1 => (first + last, logits),
         _ if end > first => (per_layer * layers + last, logits),
         _ => (first + last, 0.0),
@@ -127,6 +130,7 @@ fn layer(job: &Job, recompute: Recompute) -> f64 {
     let input = 2.0 * tokens * h / outer_over;
     match recompute {
         Recompute::Full => return input,
+        Recompute::Offloaded => return 0.0,
         Recompute::Block(_) | Recompute::Every(_) => {
             let again = job.again();
             return again * input + (1.0 - again) * layer(job, Recompute::Nothing);

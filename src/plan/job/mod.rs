@@ -195,7 +195,7 @@ impl Job {
     pub fn again(&self) -> f64 {
         let d = self.degrees;
         match self.recompute {
-            Recompute::Full => 1.0,
+            Recompute::Full | Recompute::Offloaded => 1.0,
             Recompute::Block(layers) => {
                 let chunks = f64::from(d.pp) * f64::from(d.chunks);
                 (f64::from(layers) * chunks / f64::from(self.model.layers)).min(1.0)

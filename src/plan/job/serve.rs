@@ -262,6 +262,12 @@ impl Draft {
                 .help("write --set machine=dgx-h100"));
         }
         let device = self.device(machines)?;
+        if device.reading() <= 0.0 {
+            let what =
+                format!("{} is known by steps of training only, not by servers", device.name);
+            return Err(Error::unsupported(what)
+                .help("name a machine with GPUs, or plan a step of training"));
+        }
         let vllm = self.get("engine").is_some_and(|e| e.starts_with("vllm"));
         let (most, chunk) = if vllm { vllms(&device) } else { (256, 8192) };
         let mut count = |key: &'static str, absent: u32| -> Result<u32> {

@@ -46,6 +46,8 @@ pub(crate) enum Recompute {
     Modules(Modules),
     /// Whole layers.
     Full,
+    /// Whole layers, whose inputs wait in the host's memory.
+    Offloaded,
     /// Whole layers, so many of each chunk of a stage.
     Block(u32),
     /// Of so many layers the last one, whole.
@@ -108,6 +110,7 @@ impl fmt::Display for Recompute {
             Self::Operators => f.write_str("selective-op"),
             Self::Modules(modules) => write!(f, "{modules}"),
             Self::Full => f.write_str("full"),
+            Self::Offloaded => f.write_str("full, offloaded"),
             Self::Block(layers) => write!(f, "block {layers}"),
             Self::Every(nth) => write!(f, "every {nth}"),
             Self::Unstated => f.write_str("unstated"),
@@ -122,6 +125,7 @@ impl FromStr for Recompute {
         let lower = text.to_ascii_lowercase();
         let mut words = lower.split([',', ' ']).filter(|word| !word.is_empty());
         match (words.next().unwrap_or(""), words.next().map(str::parse)) {
+            ("full", _) if lower.contains("offload") => Ok(Self::Offloaded),
             ("full", _) => Ok(Self::Full),
             ("block", Some(Ok(layers))) => Ok(Self::Block(layers)),
             ("every", Some(Ok(1))) => Ok(Self::Full),
@@ -133,8 +137,8 @@ impl FromStr for Recompute {
                 (Some(modules), _) => Ok(Self::Modules(modules)),
                 (_, "selective" | "core-attention" | "core_attn") => Ok(Self::Selective),
                 _ => Err(Error::input(format!("`{text}` does not say what is recomputed")).help(
-                "write none, selective, selective-op, modules, mlp, moe, full, block 4: four layers of a stage, or \
-                 every 2: every second layer",
+                "write none, selective, selective-op, modules, mlp, moe, full, \"full, offloaded\": the inputs of layers \
+                 wait in the host's memory, block 4: four layers of a stage, or every 2: every second layer",
             )),
             },
         }

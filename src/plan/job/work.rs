@@ -72,11 +72,10 @@ pub(crate) fn unreplayed(job: &Job, stages: Stages) -> f64 {
 
 fn passes(job: &Job) -> f64 {
     match job.recompute {
-        Recompute::Full | Recompute::Block(_) | Recompute::Every(_) => 3.0 + job.again(),
         Recompute::Operators => 3.5,
         Recompute::Modules(modules) if modules.cheap => 3.1,
-        Recompute::Modules(_) => 3.0,
-        Recompute::Nothing | Recompute::Selective | Recompute::Unstated => 3.0,
+        // Whole layers that run again; none of the others.
+        _ => 3.0 + job.again(),
     }
 }
 
