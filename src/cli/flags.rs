@@ -423,9 +423,13 @@ impl CallFlags {
     }
 }
 
-/// Both ends of a range as it is typed, `1K..1G` or `1K..=1G`: the last is part of it either way.
+/// Both ends of a range as it is typed, `1K..1G` or `1K..=1G`: the last is part of it either way. `1K...5G` may mean
+/// 5 or half a GiB, so the whole is left as an end, which is no size.
 pub(super) fn ends(range: &str) -> Option<(&str, &str)> {
     let (first, last) = range.split_once("..")?;
+    if last.starts_with('.') {
+        return Some((range, range));
+    }
     Some((first.trim(), last.trim_start_matches('=').trim()))
 }
 
@@ -440,7 +444,19 @@ fn rank_counts(text: &str) -> Result<Vec<Option<NonZeroU32>>> {
         if parts.len() > MOST_COUNTS {
             return Err(Error::input(format!("more than {MOST_COUNTS} rank counts")).at("--n"));
         }
-        return parts.into_iter().map(one).collect();
+        if let Some(part) = parts.iter().skip(1).find(|part| part.trim().starts_with('0')) {
+            return Err(Error::input(format!("`{text}` is a list, and `{part}` begins with 0"))
+                .at(format!("--n {text}"))
+                .help(format!("write {} for one number, or 8,16 for two", text.replace(',', ""))));
+        }
+        let mut counts: Vec<Option<NonZeroU32>> = Vec::with_capacity(parts.len());
+        for part in parts {
+            let next = one(part)?;
+            if !counts.contains(&next) {
+                counts.push(next);
+            }
+        }
+        return Ok(counts);
     };
     let (Some(first), Some(last)) = (one(first)?, one(last)?) else {
         return Ok(vec![None]);

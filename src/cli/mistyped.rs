@@ -60,8 +60,11 @@ fn elsewhere(flag: &str) -> Option<String> {
         [verb] => Some(format!("`--{flag}` is a flag of `{verb}`")),
         [verb, other] => Some(format!("`--{flag}` is a flag of `{verb}` and `{other}`")),
         [verb, other, more @ ..] => {
-            let more = more.len();
-            Some(format!("`--{flag}` is a flag of `{verb}`, `{other}` and {more} more verbs"))
+            let more = match more {
+                [one] => format!("`{one}`"),
+                more => format!("{} more verbs", more.len()),
+            };
+            Some(format!("`--{flag}` is a flag of `{verb}`, `{other}` and {more}"))
         }
     }
 }

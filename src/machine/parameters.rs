@@ -343,7 +343,7 @@ pub const PARAMETERS: &[Parameter] = &[
         help: "Radix of k-nomial trees, recursive multiplying and bcube",
         example: "8",
         put: |p, text| match count("is not a radix", text)?.get() {
-            1 => Err(Error::input("a radix is at least 2")),
+            1 => Err(Error::input("a radix is at least 2").help("write 2 or more, such as 4")),
             radix => set(&mut p.params.radix, Ok(radix)),
         },
         ..ALGORITHM

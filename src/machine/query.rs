@@ -653,7 +653,8 @@ impl Query {
                     .help("write a size above 0, as in 1MiB=88us"));
             }
             if !(time.0 > 0.0 && time.0.is_finite()) {
-                return Err(Error::input("a measured time must be above 0"));
+                return Err(Error::input("a measured time must be above 0")
+                    .help("write what a run took, as in 1MiB=88us"));
             }
             if let Some((_, other)) = self.seen.iter().find(|(known, _)| *known == size) {
                 return Err(Error::input(format!("{size} was seen twice, at {other} and {time}"))

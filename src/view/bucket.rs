@@ -67,8 +67,8 @@ fn sheet(report: &Buckets, shown: usize) -> Sheet {
             }
         })
         .numbers("tensors", "", "tensors", |(_, b)| match report.tensors {
-            Some(_) => b.tensors.len().to_string(),
-            None => "–".to_owned(),
+            Some(_) => Cell::from(b.tensors.len().to_string()),
+            None => Cell::named("–", ""),
         })
         .when(timed, |rows| rows.numbers("time", "", "time_s", |(_, b)| Cell::seconds(b.time_s)))
         .when(played, |rows| {

@@ -109,12 +109,13 @@ impl FromStr for Bytes {
         if let Some(bytes) = unit.strip_suffix('b').filter(|u| u.len() < 2 || u.ends_with('i')) {
             let bits = match bytes {
                 "" => "bits".to_owned(),
+                prefix if prefix.ends_with('i') => format!("{}bibits", &long_prefix(prefix)[..2]),
                 prefix => format!("{}bits", long_prefix(prefix)),
             };
             let upper = bytes.to_uppercase().replace('I', "");
             return Err(Error::input(format!("`{text}` is {number} {bits}, not bytes")).help(
                 match upper.as_str() {
-                    "" => format!("write {number}B"),
+                    "" => format!("write {number} for bytes, or {number}B@bf16 for parameters"),
                     _ => format!(
                         "write {number}{upper}B ({}) or {number}{upper}iB ({})",
                         power(&upper, 10),
@@ -230,6 +231,9 @@ fn power(prefix: &str, base: u32) -> String {
     format!("{base}^{} bytes", step * rank)
 }
 
+/// The longest time that may be given, in seconds.
+const LONGEST: f64 = 1e9;
+
 impl FromStr for Seconds {
     type Err = Error;
 
@@ -242,16 +246,22 @@ impl FromStr for Seconds {
                 Error::input(format!("`{text}` is negative: a time is 0 or more")).help(ACCEPTED)
             );
         }
-        match (unit, TIME_UNITS.iter().find(|(name, _)| *name == unit)) {
-            (_, Some(&(_, exponent))) => Ok(Self(number.times_power_of_ten(exponent))),
-            ("min" | "m", None) => Ok(Self(60.0 * number.value())),
-            ("h", None) => Ok(Self(3600.0 * number.value())),
-            ("", None) if number.value() == 0.0 => Ok(Self(0.0)),
+        let seconds = match (unit, TIME_UNITS.iter().find(|(name, _)| *name == unit)) {
+            (_, Some(&(_, exponent))) => number.times_power_of_ten(exponent),
+            ("min" | "m", None) => 60.0 * number.value(),
+            ("h", None) => 3600.0 * number.value(),
+            ("", None) if number.value() == 0.0 => 0.0,
             ("", None) => {
-                Err(Error::input(format!("`{text}` is a time without unit")).help(ACCEPTED))
+                return Err(Error::input(format!("`{text}` is a time without unit")).help(ACCEPTED));
             }
-            _ => Err(Error::input(format!("`{text}` is not a time: unit `{unit}` is unknown"))
-                .help(ACCEPTED)),
+            _ => {
+                let what = format!("`{text}` is not a time: unit `{unit}` is unknown");
+                return Err(Error::input(what).help(ACCEPTED));
+            }
+        };
+        match seconds > LONGEST {
+            true => Err(Error::input(format!("`{text}` is more than thirty years")).help(ACCEPTED)),
+            false => Ok(Self(seconds)),
         }
     }
 }

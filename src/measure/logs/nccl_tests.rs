@@ -118,7 +118,10 @@ pub(super) fn version(code: u64) -> String {
 fn of_codes(text: &str, id: &str) -> Option<String> {
     let number = |of: &str| devices::after(text, &format!("{id}-{of}="))?.parse().ok();
     let code = number("library").or(number("headers"))?;
-    Some(format!("{} {}", id.to_uppercase(), version(code)))
+    Some(match code {
+        0 => id.to_uppercase(),
+        code => format!("{} {}", id.to_uppercase(), version(code)),
+    })
 }
 
 impl Table {

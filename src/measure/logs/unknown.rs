@@ -29,10 +29,13 @@ const HINTS: &[(&str, &str, &str)] = &[
 #[derive(Debug, Default)]
 pub(super) struct Hints {
     found: Option<(usize, usize)>,
+    /// Whether there is a line.
+    any: bool,
 }
 
 impl Hints {
     pub fn take(&mut self, line: &Line) {
+        self.any = true;
         let known = self.found.map_or(HINTS.len(), |(hint, _)| hint);
         if let Some(hint) = HINTS[..known].iter().position(|(mark, ..)| line.text.contains(mark)) {
             self.found = Some((hint, line.number));
@@ -43,6 +46,9 @@ impl Hints {
         if let Some((hint, line)) = self.found {
             let (_, what, help) = HINTS[hint];
             return Error::input(what).at(format!("{file}:{line}")).help(help);
+        }
+        if !self.any {
+            return Error::input("the file is empty").at(file).help("give the benchmark's output");
         }
         let ids: Vec<&str> = FORMATS.iter().map(|f| f.id).collect();
         Error::input("the file contains no table of a known benchmark").at(file).help(format!(

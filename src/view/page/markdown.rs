@@ -1,5 +1,6 @@
 //! A page as a Markdown document.
 
+use std::borrow::Cow;
 use std::io::{self, Write};
 
 use super::{Block, prose};
@@ -12,9 +13,11 @@ pub(super) fn write(out: &mut impl Write, blocks: &[Block]) -> io::Result<()> {
             _ => writeln!(out)?,
         }
         match block {
-            Block::Entry(label, text) if label.trim().is_empty() => writeln!(out, "- {text}")?,
-            Block::Entry(label, text) => writeln!(out, "- **{}** {text}", label.trim())?,
-            Block::Line(line) => writeln!(out, "{}", line.trim())?,
+            Block::Entry(label, text) if label.trim().is_empty() => {
+                writeln!(out, "- {}", plain(text))?;
+            }
+            Block::Entry(label, text) => writeln!(out, "- **{}** {}", label.trim(), plain(text))?,
+            Block::Line(line) => writeln!(out, "{}", plain(line.trim()))?,
             Block::Table { sheet, .. } => sheet.markdown(out)?,
             Block::Drawn(lines) => writeln!(out, "```text\n{}\n```", lines.trim_matches('\n'))?,
             Block::Prose(part) => prose::markdown(out, part, before.is_none())?,
@@ -23,4 +26,16 @@ pub(super) fn write(out: &mut impl Write, blocks: &[Block]) -> io::Result<()> {
         before = Some(block);
     }
     Ok(())
+}
+
+/// Names of files and budgets may look like tags of HTML.
+fn plain(text: &str) -> Cow<'_, str> {
+    let is_tag = |(at, _): (usize, &str)| {
+        text[at + 1..]
+            .starts_with(|c: char| c.is_ascii_alphabetic() || matches!(c, '/' | '!' | '?'))
+    };
+    match text.match_indices('<').any(is_tag) {
+        true => Cow::Owned(text.replace('<', "&lt;")),
+        false => Cow::Borrowed(text),
+    }
 }

@@ -135,7 +135,7 @@ impl Log {
                 let what = format!("the log has {count} tables, in lines {lines}");
                 Err(Error::input(what)
                     .at(format!("{}:{}", self.file, second.line))
-                    .help("select a communicator with --table 1, --table 2 …"))
+                    .help("select a communicator with nccl log FILE --table 1, --table 2 …, or give its part of the log"))
             }
             (Some(pick), tables) => {
                 let found = pick.checked_sub(1).and_then(|i| tables.get(i));

@@ -46,13 +46,17 @@ impl<'a> Input<'a> {
         }
     }
 
-    /// Its first bytes.
+    /// Its first bytes, after a mark of UTF-8, which is skipped.
     fn head(&mut self) -> &[u8] {
-        let head = match self {
-            Self::Stream(stream) => stream.fill_buf(),
-            Self::File(file) => file.fill_buf(),
+        const MARK: &[u8] = b"\xef\xbb\xbf";
+        let input: &mut dyn BufRead = match self {
+            Self::Stream(stream) => stream,
+            Self::File(file) => file,
         };
-        head.unwrap_or_default()
+        if input.fill_buf().is_ok_and(|head| head.starts_with(MARK)) {
+            input.consume(MARK.len());
+        }
+        input.fill_buf().unwrap_or_default()
     }
 }
 
