@@ -40,7 +40,7 @@ pub(super) struct Args {
     #[arg(long, value_name = "NAME")]
     preset: Option<String>,
     /// List the names of the built-in layouts
-    #[arg(long, conflicts_with_all = ["files", "preset"])]
+    #[arg(long, exclusive = true)]
     presets: bool,
     /// Set a key of the step or job, such as tp=4, or a parameter of a step's machine, such as
     /// inter.bw=800Gb/s
@@ -79,8 +79,8 @@ impl Args {
             return Ok(preset_names().try_for_each(|name| writeln!(out, "{name}"))?);
         }
         let registry = Registry::builtin();
-        if self.pictures.asked() && (self.vary.is_some() || self.diff.is_some()) {
-            return Err(Error::input("a picture shows one step, not several").at("--svg").into());
+        if self.search || self.vary.is_some() || self.diff.is_some() {
+            self.refuse_picture("a picture shows one step, not several")?;
         }
         if let Some(first) = self.files.first()
             && is_job(first, &Here.text(first)?)
@@ -164,6 +164,7 @@ impl Args {
             return self.format.write(out, &report, |_| view::job::search(&report));
         }
         if let Some(served) = job::served(registry, &Here, &asked)? {
+            self.refuse_picture("a picture shows a step of training, not a server's")?;
             if varied.is_some() {
                 return Err(Error::input("the key of a server is not varied")
                     .at("--vary")
@@ -207,7 +208,16 @@ impl Args {
             }
             return self.format.write(out, &one, |look| view::job::job(&one, look));
         }
+        self.refuse_picture("a picture shows one step, and these are several jobs")?;
         self.format.write(out, &report, |_| view::job::jobs(&report))
+    }
+
+    /// Refuses a picture, if one is asked for.
+    fn refuse_picture(&self, why: &str) -> Result<()> {
+        match self.pictures.asked() {
+            true => Err(Error::input(why).at("--svg, --plot").help("leave it out, or plan one step")),
+            false => Ok(()),
+        }
     }
 
     /// Refuses what a job does not have.
