@@ -1316,6 +1316,44 @@ fn megatron_overlaps_the_backward_pass_of_columns() {
     assert_eq!(hidden("fsdp2"), 0.0);
 }
 
+/// Parts of a step of a job whose links are slower than its GPUs: computation, and what is hidden of each message.
+fn slow_links(words: &str) -> (Job, f64, Vec<Part>) {
+    let text = format!("machine = \"a2-ultragpu-8g\"\nrecompute = \"none\"\n{words}");
+    let job = job("job.toml", text.leak(), &[]);
+    let registry = Registry::builtin();
+    let parts = estimate(&job, &Wires::new(&registry, &job.machine), None).unwrap().parts;
+    let computes = |p: &&Part| ["compute", "uneven stages"].contains(&p.what);
+    (job, parts.iter().filter(computes).map(|p| p.seconds).sum(), parts)
+}
+
+#[test]
+fn no_more_is_hidden_than_is_computed() {
+    let small =
+        "batch = { global = 128, micro = 1, sequence = 1024 }\nmodel = \"llama3-8b\"\ngpus = 64\n";
+    let hidden = |words: &str| -> (f64, f64, f64) {
+        let (job, computed, parts) = slow_links(words);
+        let all: f64 = parts.iter().map(|p| p.hidden).sum();
+        assert!(all > 0.0 && all <= computed * 1.0001, "{all} beside {computed}: {words}");
+        let dp = parts.iter().find(|p| p.what == "dp").unwrap();
+        (dp.hidden, dp.seconds, computed / job.microbatches())
+    };
+    // Sums run beside the last of two micro-batches, and gathers beside the first.
+    for sharding in ["zero1", "none", "deepspeed zero1"] {
+        let (all, _, one) =
+            hidden(&format!("{small}sharding = \"{sharding}\"\noverlap = [\"dp\"]\n"));
+        let (sums, _, _) =
+            hidden(&format!("{small}sharding = \"{sharding}\"\noverlap = [\"gradients\"]\n"));
+        assert!(all <= one * 1.0001 && sums < 0.7 * one, "{sharding}: {all}, {sums} of {one}");
+    }
+    for sharding in ["fsdp2", "zero3", "megatron zero2", "deepspeed zero2"] {
+        hidden(&format!("{small}sharding = \"{sharding}\"\noverlap = [\"dp\"]\n"));
+    }
+    hidden(
+        "model = \"deepseek-v3\"\ngpus = 256\nlayout = { pp = 4, ep = 64 }\nsharding = \"zero1\"\n\
+         overlap = [\"ep\", \"dp\", \"pp\"]\nbatch = { global = 512, micro = 1, sequence = 4096 }\n",
+    );
+}
+
 const TITAN: &str = "[model]\nname = \"llama3\"\nflavor = \"8B\"\n[training]\nlocal_batch_size = 1\n\
     seq_len = 8192\n[parallelism]\ndata_parallel_shard_degree = 16\n";
 
