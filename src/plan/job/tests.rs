@@ -1294,6 +1294,24 @@ fn deepspeed_overlaps_what_its_stage_does() {
     assert!(exposed(3, "") == exposed(3, on) && exposed(3, on) < 0.3 * exposed(3, off));
 }
 
+/// FSDP gathers for the forward pass beside that pass, and all else, sums too, beside the backward one.
+#[test]
+fn fsdp_hides_sums_beside_the_backward_pass() {
+    let hidden = |words: &str| {
+        let (_, computed, parts) = slow_links(&format!(
+            "model = \"llama3-8b\"\ngpus = 64\nsharding = \"fsdp2\"\n\
+             batch = {{ global = 64, micro = 1, sequence = 1024 }}\n{words}"
+        ));
+        parts.iter().find(|p| p.what == "dp").unwrap().hidden / computed
+    };
+    assert!((hidden("") - 1.0).abs() < 1e-6);
+    // With copies that are kept, only sums are left for the backward pass, and they take longer than that.
+    assert!((hidden("reshard = \"never\"\n") - 1.0).abs() < 1e-6);
+    // Sums of sets on a node each: gathers take less than the forward pass.
+    let near = hidden("shard_size = 8\n");
+    assert!((0.67..0.95).contains(&near), "{near}");
+}
+
 /// Of the ten collectives of TP in a layer with sequence parallelism, Megatron overlaps two gathers and two
 /// scatters of the backward pass with products, and a tenth of them still delays these.
 #[test]

@@ -74,6 +74,7 @@ enum Beside {
     Passes,
     /// Attention's core in both passes.
     Core,
+    Forward,
     Backward,
     /// The forward pass of the first micro-batches, which needs updated parameters.
     First,
@@ -146,6 +147,7 @@ impl Room {
             Beside::Nothing => 0.0,
             Beside::Passes => self.passes,
             Beside::Core => self.core,
+            Beside::Forward => forward,
             Beside::Backward => backward,
             Beside::First => forward * self.ends,
             Beside::Last => backward * self.ends,
@@ -426,8 +428,8 @@ fn replicas(job: &Job, wires: &Log<'_, '_>, m: &mut Messages) -> Result<()> {
     let last = if at_once { Beside::Backward } else { Beside::Last };
     let all = !job.overlap.none;
     for (seconds, hides, beside, left) in [
-        (forward, all, Beside::Passes, DISTURBS),
-        (backward, all, Beside::Passes, DISTURBS),
+        (forward, all, Beside::Forward, DISTURBS),
+        (backward, all, Beside::Backward, DISTURBS),
         (summed, job.overlap.gradients || ahead, last, BUCKET_ENDS),
         (gathered, job.overlap.gathers || ahead, Beside::First, BUCKET_ENDS),
     ] {
