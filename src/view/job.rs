@@ -144,7 +144,7 @@ pub fn search(report: &JobSearch) -> Page {
             report.memory_bytes / 1e9
         ));
         page.gap();
-        page.table(layouts(one));
+        page.table(layouts(one, report.memory_kind));
     }
     page.record(
         report,
@@ -163,7 +163,7 @@ pub fn search(report: &JobSearch) -> Page {
     page
 }
 
-fn layouts(search: &SearchView) -> Sheet {
+fn layouts(search: &SearchView, kind: &'static str) -> Sheet {
     Sheet::of(search.pareto.iter().take(SHOWN))
         .words("layout", "layout", |l| l.layout.join(", "))
         .numbers("micro", "batch", "micro_batch", |l| l.micro_batch.to_string())
@@ -175,7 +175,7 @@ fn layouts(search: &SearchView) -> Sheet {
         .numbers("GPU-hours", "", "gpu_hours", |l| {
             Cell::number(Some(l.gpu_hours), |h| format!("{h:.3}"))
         })
-        .numbers("reserved", "GB", "memory_bytes", |l| {
+        .numbers(kind, "GB", "memory_bytes", |l| {
             Cell::number(Some(l.memory_bytes), |b| format!("{:.1}", b / 1e9))
         })
         .sheet

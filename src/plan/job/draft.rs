@@ -113,8 +113,15 @@ impl Draft {
             self.model_name = Some(value.into());
             return Ok(());
         }
+        let mut value = value.into();
         // As the rows of a search have it.
         let key = if key == "chunks" { "chunks_per_stage" } else { key };
+        if let ("sharding", Some((kind, ranks))) = (key, value.rsplit_once(" over "))
+            && ranks.parse::<u32>().is_ok()
+        {
+            self.keys.insert("shard_size".to_owned(), ranks.to_owned());
+            value = kind.to_owned();
+        }
         let known = KEYS.iter().find(|known| **known == key).ok_or_else(|| {
             let error = Error::input(format!("unknown key `{key}` of a job"));
             match key.contains('.') {
@@ -122,7 +129,7 @@ impl Draft {
                 false => error.help(advice(key, KEYS)),
             }
         })?;
-        self.keys.insert((*known).to_owned(), value.into());
+        self.keys.insert((*known).to_owned(), value);
         Ok(())
     }
 
@@ -157,14 +164,23 @@ impl Draft {
             chunks: self.count("chunks_per_stage")?,
             micro: self.count("micro_batch")?,
             recompute: self.read("recompute")?,
+            sequence: self
+                .get("sequence_parallel")
+                .map(|_| self.flag("sequence_parallel"))
+                .transpose()?,
             sharding: self.get("sharding").is_some(),
+            shard_size: self.count("shard_size")?,
         })
     }
 
     /// The same, completed from `base`.
     #[must_use]
     pub fn over(mut self, base: &Self) -> Self {
-        for (key, value) in &base.keys {
+        // Other micro-batches make other accumulations of the same batch.
+        let follows = self.get("micro_batch").is_some()
+            && self.get("global_batch").or(base.get("global_batch")).is_some();
+        let takes = |key: &str| key != "accumulation" || !follows;
+        for (key, value) in base.keys.iter().filter(|(key, _)| takes(key)) {
             self.keys.entry(key.clone()).or_insert_with(|| value.clone());
         }
         // A known name replaces a description below it.
@@ -507,8 +523,9 @@ impl Draft {
                 1
             }
         };
-        let chunks = self.count("chunks_per_stage")?.unwrap_or(1);
-        let sequence = self.flag("sequence_parallel")?;
+        // One stage has no chunks, and one rank of TP all tokens.
+        let chunks = self.count("chunks_per_stage")?.filter(|_| pp > 1).unwrap_or(1);
+        let sequence = self.flag("sequence_parallel")? && tp > 1;
         Ok(Degrees { tp, pp, cp, dp, ep, etp: 1, chunks, sequence })
     }
 
@@ -705,7 +722,7 @@ fn contradicts(model: &Transformer, called: &str, file: &str) -> Result<()> {
 }
 
 /// Checks for contradictions.
-fn check(job: &Job) -> Result<()> {
+pub(super) fn check(job: &Job) -> Result<()> {
     let (d, model) = (job.degrees, &job.model);
     let refuse = |what: String, help: &str| Err(Error::input(what).help(help));
     if d.pp > model.layers {

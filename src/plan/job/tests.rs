@@ -1149,7 +1149,8 @@ fn impossible_batches_and_words_are_refused() {
         assert!(said.is_none_or(|said| why.iter().any(|w| said.contains(w))), "{precision}");
     }
     for text in ["True", "1", "yes"] {
-        assert!(job("job.toml", MIXTRAL, &[("sequence_parallel", text)]).degrees.sequence);
+        let keys = [("tp", "2"), ("sequence_parallel", text)];
+        assert!(job("job.toml", MIXTRAL, &keys).degrees.sequence);
     }
     assert_eq!(job("job.toml", MIXTRAL, &[("recompute", "false")]).recompute, Recompute::Nothing);
 }

@@ -266,8 +266,10 @@ impl Sharding {
     /// A short description, with the number of replicas that share: what [`Sharding::read`] takes.
     pub fn words(self, size: u32, replicas: u32) -> String {
         let kind = match (self.shard, self.framework) {
+            (Shard::Gradients, Framework::Fsdp2) => "fsdp2 grad-op",
             (_, Framework::Fsdp2) => "fsdp2",
             (_, Framework::Megatron) if self.gathers => "megatron fsdp",
+            (Shard::Gradients, Framework::Fsdp) => "fsdp grad-op",
             (_, Framework::Fsdp) => "fsdp",
             (Shard::Nothing, _) => "none",
             (Shard::Optimizer, Framework::DeepSpeed) => "deepspeed zero1",
@@ -284,8 +286,12 @@ impl Sharding {
             _ => " bf16 reduced",
         };
         let states = if self.narrow { " bf16 states" } else { "" };
+        let host = self.offload.map_or(String::new(), |host| {
+            let parameters = if host.parameters { " and of parameters" } else { "" };
+            format!(", offload of {} of the optimizer{parameters}", host.optimizer)
+        });
         let over = if size < replicas { format!(" over {size}") } else { String::new() };
-        format!("{kind}{sums}{states}{over}")
+        format!("{kind}{sums}{states}{host}{over}")
     }
 }
 
