@@ -1009,6 +1009,30 @@ fn a_block_recomputes_a_part_of_the_layers() {
     assert!(all.1 < half.1 && half.1 < none.1);
 }
 
+/// `--checkpoint-activations` of 2021, and the names of 2022 (megatron/arguments.py of Megatron-LM 2.6 to 3.0).
+#[test]
+fn older_names_of_recomputation_are_read() {
+    let of = |words: &str| {
+        let text = MEGATRON.replace("--swiglu", words);
+        let draft = draft("train.sh", text.leak());
+        (draft.get("recompute").unwrap().to_owned(), draft.unread)
+    };
+    let none = Vec::<String>::new();
+    for (words, recompute) in [
+        ("--activations-checkpoint-method uniform --activations-checkpoint-num-layers 1", "full"),
+        ("--activations-checkpoint-method uniform", "full"),
+        ("--checkpoint-activations --checkpoint-num-layers 1", "full"),
+        ("--activations-checkpoint-method block --activations-checkpoint-num-layers 3", "block 3"),
+        ("--activations-checkpoint-method block", "block 1"),
+        ("--activations-checkpoint-granularity selective", "selective"),
+        ("--activations-checkpoint-num-layers 1", "none"),
+    ] {
+        assert_eq!(of(words), (recompute.to_owned(), none.clone()), "{words}");
+    }
+    let (_, unread) = of("--checkpoint-activations --distribute-checkpointed-activations");
+    assert_eq!(unread, ["--distribute-checkpointed-activations"]);
+}
+
 const MIXTRAL: &str = "model = \"mistralai/Mixtral-8x7B-v0.1\"\nmachine = \"dgx-h100\"\n\
     gpus = 64\nbatch = { global = 1024, micro = 1, sequence = 4096 }\nrecompute = \"full\"\n";
 
