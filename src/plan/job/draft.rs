@@ -662,7 +662,7 @@ impl Draft {
         if known.is_none() {
             inferred.push(format!("links of {name}"));
             let nics = fabric.tiers.last().and_then(|t| t.nics).map_or(8, NonZeroU32::get);
-            if let Some(node) = self.get("network").and_then(network) {
+            if let Some(node) = self.get("network").map_or(Ok(None), network)? {
                 // The machine's number of NICs is unchanged; the node's rate is divided over them.
                 let rate = node / f64::from(nics);
                 said.put(Parameter::named("bw_inter")?, &format!("{rate}GB/s"))?;
@@ -786,12 +786,27 @@ pub(super) fn check(job: &Job) -> Result<()> {
 }
 
 /// The rate of a node in GB/s, from words such as `8 of 400 Gb/s`, `4 HDR InfiniBand
-/// a node` or `1,600 Gb/s RoCE a node`. Omni-Path reached about half of its rate in BLOOM's runs.
-fn network(text: &str) -> Option<f64> {
+/// a node` or `1,600 Gb/s RoCE a node`; none if it is said not to be stated.
+fn network(text: &str) -> Result<Option<f64>> {
+    if text.contains("not stated") {
+        return Ok(None);
+    }
+    rate_of_node(text).map(Some).ok_or_else(|| {
+        Error::input(format!("`{text}` does not say the rate of a node's network"))
+            .at(format!("network = {text}"))
+            .help(
+                "write its NICs, such as \"8 of 400 Gb/s\" or \"4 HDR\" (EDR, HDR, NDR, XDR), or \"1600 Gb/s a \
+                 node\"; or machine = FILE, a profile with its links",
+            )
+    })
+}
+
+/// Omni-Path reached about half of its rate in BLOOM's runs.
+fn rate_of_node(text: &str) -> Option<f64> {
     const KINDS: [(&str, f64); 4] =
         [("EDR", 100.0), ("HDR", 200.0), ("NDR", 400.0), ("XDR", 800.0)];
     let outside = text.rsplit(';').next()?;
-    let plain = outside.replace(['(', ')'], " ").replace(',', "");
+    let plain = outside.replace(['(', ')'], " ").replace(',', "").replace("Gb/s", " Gb/s");
     let words: Vec<&str> = plain.split_whitespace().collect();
     let number = |word: &str| word.parse::<f64>().ok();
     let rate = words.windows(2).find(|w| w[1].starts_with("Gb/s")).and_then(|w| number(w[0]));

@@ -1009,6 +1009,32 @@ fn a_block_recomputes_a_part_of_the_layers() {
     assert!(all.1 < half.1 && half.1 < none.1);
 }
 
+#[test]
+fn words_of_a_network_are_used_or_refused() {
+    let with = |network: &str| {
+        let text = format!(
+            "model = \"llama3-8b\"\ngpus = 64\nsharding = \"zero1\"\nmachine = {{ device = \"A100\", \
+             network = \"{network}\" }}\nbatch = {{ global = 64, sequence = 4096 }}\n"
+        );
+        draft("job.toml", text.leak()).job(&Machines::new(&BuiltIn), false)
+    };
+    let sums = |network: &str| {
+        let job = with(network).unwrap();
+        sent(&job).iter().find(|s| s.part == "dp").unwrap().each
+    };
+    let slow = sums("8 of 100 Gb/s");
+    assert!(slow > 1.8 * sums("8 of 200Gb/s") && slow == sums("8 EDR InfiniBand a node"));
+    assert_eq!(slow, sums("800 Gb/s a node"));
+    assert!(with("not stated in the table").is_ok());
+    for unknown in ["banana", "100 Gb/s Ethernet", "HDR"] {
+        let refused = with(unknown).err().unwrap();
+        assert_eq!(
+            refused.what(),
+            format!("`{unknown}` does not say the rate of a node's network")
+        );
+    }
+}
+
 /// `--checkpoint-activations` of 2021, and the names of 2022 (megatron/arguments.py of Megatron-LM 2.6 to 3.0).
 #[test]
 fn older_names_of_recomputation_are_read() {
