@@ -345,7 +345,7 @@ fn view(
         Some(_) => Some(estimate(&job, &wires, slower)?),
         None => None,
     };
-    let unread = draft.unread.clone();
+    let unread = draft.unread();
     Ok(JobView { unread, ..shown(&job, priced.as_ref(), memory(&job), slower) })
 }
 

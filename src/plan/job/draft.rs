@@ -75,6 +75,22 @@ pub(crate) const KEYS: &[&str] = &[
     "quantization",
 ];
 
+/// Those of a server alone.
+const OF_SERVERS: &[&str] = &[
+    "engine",
+    "custom_all_reduce",
+    "fused_norm",
+    "all2all",
+    "dcp",
+    "context",
+    "sequences",
+    "chunk",
+    "utilization",
+    "cache_type",
+    "weights_type",
+    "quantization",
+];
+
 /// Keys as given.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Draft {
@@ -91,6 +107,8 @@ pub(crate) struct Draft {
     pub called: Option<String>,
     /// The `config.json` that describes the model.
     pub described: Option<String>,
+    /// How the model's file, or its name, says that weights are stored.
+    pub stored: Option<String>,
     /// What a reader inferred.
     pub inferred: Vec<String>,
     /// Keys that have no effect here.
@@ -193,6 +211,7 @@ impl Draft {
             self.model_name = self.model_name.or_else(|| base.model_name.clone());
         }
         self.called = self.called.or_else(|| base.called.clone());
+        self.stored = self.stored.or_else(|| base.stored.clone());
         self.inferred.extend(base.inferred.iter().cloned());
         self.unread.extend(base.unread.iter().cloned());
         self.asked.extend(base.asked.iter().cloned());
@@ -221,12 +240,8 @@ impl Draft {
             (Some(model), Some(file)) => {
                 contradicts(model, called, file)?;
                 // A file of widths alone leaves the type of the weights to the name.
-                let stored = files::stored(called).map(str::to_owned);
-                let base = Self {
-                    keys: stored.map(|s| ("weights_type".to_owned(), s)).into_iter().collect(),
-                    ..Self::default()
-                };
-                Ok(settled.over(&base))
+                settled.stored = settled.stored.or(files::stored(called).map(str::to_owned));
+                Ok(settled)
             }
             (Some(_), None) => Ok(settled),
         }
@@ -261,6 +276,20 @@ impl Draft {
     /// Whether it gives the number of sequences per step.
     pub(super) fn says_batch(&self) -> bool {
         ["global_batch", "accumulation"].iter().any(|key| self.get(key).is_some())
+    }
+
+    /// Whether it serves instead of training: it says so, or has keys of a server and none of a batch.
+    pub fn serves(&self) -> bool {
+        let has = |keys: &[&str]| keys.iter().any(|key| self.get(key).is_some());
+        let trains = self.says_batch() || has(&["micro_batch", "sequence"]);
+        self.get("serve").map_or(has(OF_SERVERS) && !trains, |said| said == "true")
+    }
+
+    /// The given keys that have no effect on training.
+    pub fn unread(&self) -> Vec<String> {
+        let given = OF_SERVERS.iter().filter(|key| self.get(key).is_some());
+        let given = given.map(|key| format!("{key}: a key of a server"));
+        self.unread.iter().cloned().chain(given).collect()
     }
 
     /// The measured time of a step.

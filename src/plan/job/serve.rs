@@ -221,11 +221,6 @@ fn divided(model: &Transformer, tp: u32, keys: bool) -> Result<()> {
 }
 
 impl Draft {
-    /// Whether it serves instead of training.
-    pub fn serves(&self) -> bool {
-        self.get("serve") == Some("true")
-    }
-
     /// The served model, if the job is complete.
     ///
     /// # Errors
@@ -289,7 +284,7 @@ impl Draft {
             let what = format!("the arguments serve on {world} GPUs, not on {gpus}");
             return Err(Error::input(what).at("gpus").help("leave it out, or set tp, dp or pp"));
         }
-        let stored = self.get("weights_type");
+        let stored = self.get("weights_type").or(self.stored.as_deref());
         let stored = stored.or(self.get("quantization").map(|q| by_checkpoint(q).unwrap_or(q)));
         let weights = Weights::read(stored, model.experts.is_some())?;
         let cache = self.get("cache_type").map_or(Ok(2.0), cached)?;

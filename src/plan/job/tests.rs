@@ -275,7 +275,7 @@ fn a_configuration_that_lacks_widths_names_them() {
 fn a_repository_has_the_widths_of_what_it_was_made_from() {
     let of = |name: &str| {
         let draft = known(name).unwrap();
-        let weights = draft.get("weights_type").map(str::to_owned);
+        let weights = draft.stored.clone();
         (draft.model.unwrap().layers, weights)
     };
     for (name, layers, weights) in [
@@ -1034,6 +1034,32 @@ fn words_of_a_network_are_used_or_refused() {
         );
     }
 }
+
+#[test]
+fn keys_of_a_server_say_that_it_is_one() {
+    let of = |words: &str| {
+        draft(
+            "job.toml",
+            format!("model = \"llama3-8b\"\nmachine = \"dgx-h100\"\n{words}\n").leak(),
+        )
+    };
+    for words in ["engine = \"vllm\"", "context = 8192", "sequences = 8", "weights_type = \"fp8\""]
+    {
+        let draft = of(words);
+        assert!(draft.serves(), "{words}");
+        draft.serve(&Machines::new(&BuiltIn)).unwrap_or_else(|e| panic!("{words}: {e}"));
+    }
+    let batch = "batch = { global = 64, sequence = 4096 }\ngpus = 8\nsharding = \"zero1\"\n";
+    let trained = of(&format!("{batch}engine = \"vllm\"\nweights_type = \"fp8\""));
+    assert!(!trained.serves());
+    assert_eq!(trained.unread(), ["engine: a key of a server", "weights_type: a key of a server"]);
+    assert!(!of("gpus = 8").serves() && !of("serve = false\nengine = \"vllm\"").serves());
+    assert!(!draft("config.json", FP8).serves());
+}
+
+const FP8: &str = r#"{"model_type": "llama", "num_hidden_layers": 32, "hidden_size": 4096,
+    "intermediate_size": 14336, "num_attention_heads": 32, "vocab_size": 128256,
+    "quantization_config": {"quant_method": "fp8"}}"#;
 
 /// `--checkpoint-activations` of 2021, and the names of 2022 (megatron/arguments.py of Megatron-LM 2.6 to 3.0).
 #[test]
