@@ -71,7 +71,7 @@ pub struct JobView {
     pub memory: MemoryView,
     /// The GPU's memory.
     pub capacity_bytes: f64,
-    /// Whether it fits, at least at the lower end of the band.
+    /// False only if even `memory_low_bytes` are above `capacity_bytes`.
     pub fits: bool,
     /// The recomputation; if it is not given, the least that fits.
     pub recompute: String,
@@ -261,7 +261,7 @@ fn searched(gpus: u32, found: &Searched, file: &Draft) -> SearchView {
         low_s: found.priced.low,
         high_s: found.priced.high,
         gpu_hours: found.priced.step * f64::from(gpus) / 3600.0,
-        memory_bytes: found.memory.stated(found.job.stated),
+        memory_bytes: found.memory.reported(&found.job),
     };
     let pareto = found.pareto.iter().map(one).collect();
     SearchView { gpus, tried: found.tried, fitting: found.fitting, pareto }
@@ -375,7 +375,7 @@ fn shown(job: &Job, priced: Option<&Estimate>, memory: Memory, anchor: Option<f6
     let tokens = f64::from(job.global.unwrap_or(0)) * f64::from(job.sequence) / d.gpus() as f64;
     let rate = step.map(|s| tokens / s);
     let tflops = rate.map(|r| r * job.model.step_flops(f64::from(job.sequence)) / 1e12);
-    let stated = memory.stated(job.stated);
+    let stated = memory.reported(job);
     let parts = priced.map_or(&[][..], |p| &p.parts).iter().map(|part| PartView {
         what: part.what,
         exposed_s: part.seconds,

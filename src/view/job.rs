@@ -94,7 +94,8 @@ fn memory(report: &JobView) -> String {
         ("buffers", m.buffers_bytes),
     ];
     let parts = parts.iter().filter(|(_, b)| *b > 0.0).map(|(w, b)| format!("{w} {}", gb(*b)));
-    let verdict = match (report.fits, report.memory_bytes > report.capacity_bytes) {
+    // An allocator that keeps all that tensors leave would keep more.
+    let verdict = match (report.fits, report.memory_bytes >= report.capacity_bytes) {
         (false, _) => "does not fit",
         (true, true) => "at risk",
         (true, false) => "fits",

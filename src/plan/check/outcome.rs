@@ -199,7 +199,7 @@ fn of_job(
     at: Option<At>,
 ) -> Result<Outcome> {
     let peak = memory(job);
-    let stated = peak.stated(job.stated);
+    let stated = peak.reported(job);
     let (gpus, by) = (job.degrees.gpus(), format!("job {}", job.name));
     let mut outcome = Outcome::of_memory(Volume(stated), &job.machine, gpus, by);
     if !peak.fits(job) {

@@ -421,6 +421,7 @@ impl Draft {
         let machine = self.links(machines, &device, degrees.gpus(), &mut inferred)?;
         let stated = self.read("memory_kind")?.unwrap_or(match sharding.framework {
             Framework::Fsdp2 => Stated::Reserved,
+            _ if early => Stated::Driver,
             _ => Stated::Allocated,
         });
         let mut job = Job {

@@ -1009,6 +1009,35 @@ fn a_block_recomputes_a_part_of_the_layers() {
     assert!(all.1 < half.1 && half.1 < none.1);
 }
 
+/// A job fits unless the low end of what is reported is above what the GPU has, whatever is counted.
+#[test]
+fn a_job_fits_unless_the_low_end_of_its_band_does_not() {
+    let text = "model = \"llama3-8b\"\nmachine = \"dgx-a100\"\ngpus = 8\nsharding = \"zero1\"\n\
+                recompute = \"none\"\nbatch = { global = 8, micro = 1, sequence = 4096 }\n";
+    let peak = memory(&job("job.toml", text, &[])).allocated();
+    // An allocator keeps no more than tensors leave.
+    for (kind, more) in [("max_allocated", 0.0), ("max_reserved", 0.0), ("nvidia-smi", 8e9)] {
+        let end = (peak + more) * 0.85;
+        for (part, fits) in [(1.01, true), (0.99, false)] {
+            let room = (end * part / 1e9).to_string();
+            let job = job("job.toml", text, &[("memory_GB", &room), ("memory_kind", kind)]);
+            let found = memory(&job);
+            let low = found.reported(&job) * 0.85;
+            assert_eq!(
+                [found.fits(&job), low <= job.device.capacity()],
+                [fits; 2],
+                "{kind}: {room}"
+            );
+        }
+    }
+    let of = |room: &str| {
+        let job = job("job.toml", text, &[("memory_GB", room), ("memory_kind", "max_reserved")]);
+        memory(&job).reported(&job) / peak
+    };
+    let tight = (peak * 1.05 / 1e9).to_string();
+    assert!((of("1000") - 1.1).abs() < 1e-9 && (of(&tight) - 1.05).abs() < 1e-9);
+}
+
 #[test]
 fn words_of_a_network_are_used_or_refused() {
     let with = |network: &str| {
