@@ -73,7 +73,7 @@ pub struct JobView {
     pub capacity_bytes: f64,
     /// False only if even `memory_low_bytes` are above `capacity_bytes`.
     pub fits: bool,
-    /// The recomputation; if it is not given, the least that fits.
+    /// The recomputation; if it is not given, the least that fits, or all of it.
     pub recompute: String,
     /// Assumptions for what was not given.
     pub inferred: Vec<String>,

@@ -461,9 +461,14 @@ impl Draft {
         }
         if self.get("recompute").is_none() {
             // One answer is of one run: its time is that of what its memory needs.
-            job.recompute = memory(&job).recompute;
-            job.least = true;
-            job.inferred.push(format!("recompute {}: the least that fits", job.recompute));
+            let peak = memory(&job);
+            (job.recompute, job.least) = (peak.recompute, true);
+            let why = match peak.stated(job.stated) <= job.device.capacity() {
+                true => "the least that fits",
+                false if job.recompute == Recompute::Full => "with less, more is missing",
+                false => "the least with which all tensors fit",
+            };
+            job.inferred.push(format!("recompute {}: {why}", job.recompute));
         }
         Ok(job)
     }

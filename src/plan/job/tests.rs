@@ -1038,6 +1038,30 @@ fn a_job_fits_unless_the_low_end_of_its_band_does_not() {
     assert!((of("1000") - 1.1).abs() < 1e-9 && (of(&tight) - 1.05).abs() < 1e-9);
 }
 
+/// What is said of a recomputation that is not given is true of the verdict beside it.
+#[test]
+fn the_least_that_fits_fits() {
+    let text = "model = \"llama3-8b\"\nmachine = \"dgx-a100\"\ngpus = 8\nsharding = \"fsdp2\"\n\
+                batch = { global = 16, micro = 2, sequence = 8192 }\n";
+    let mut said = std::collections::BTreeSet::new();
+    for room in 10..150 {
+        let job = job("job.toml", text, &[("memory_GB", &room.to_string())]);
+        let why = job.inferred.iter().find(|line| line.starts_with("recompute")).unwrap();
+        let (_, why) = why.split_once(": ").unwrap();
+        let peak = memory(&job);
+        let fits = peak.stated(job.stated) <= job.device.capacity();
+        match why {
+            "the least that fits" => assert!(fits, "{room} GB"),
+            "the least with which all tensors fit" => {
+                assert!(!fits && peak.allocated() <= job.device.capacity(), "{room} GB");
+            }
+            _ => assert!(!fits && job.recompute == Recompute::Full, "{room} GB"),
+        }
+        said.insert(why.to_owned());
+    }
+    assert_eq!(said.len(), 3, "{said:?}");
+}
+
 #[test]
 fn words_of_a_network_are_used_or_refused() {
     let with = |network: &str| {
