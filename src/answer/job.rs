@@ -133,6 +133,8 @@ pub struct MemoryView {
     pub logits_bytes: f64,
     /// Buffers and workspaces.
     pub buffers_bytes: f64,
+    /// What `memory_kind` counts beside tensors: what the allocator keeps of freed ones, or what the driver adds.
+    pub allocator_bytes: f64,
 }
 
 /// Several jobs of a file.
@@ -415,6 +417,7 @@ fn shown(job: &Job, priced: Option<&Estimate>, memory: Memory, anchor: Option<f6
             activations_bytes: memory.activations,
             logits_bytes: memory.logits,
             buffers_bytes: memory.buffers,
+            allocator_bytes: stated - memory.allocated(),
         },
         capacity_bytes: job.device.capacity(),
         fits: memory.fits(job),

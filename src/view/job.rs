@@ -92,6 +92,10 @@ fn memory(report: &JobView) -> String {
         ("activations", m.activations_bytes),
         ("logits", m.logits_bytes),
         ("buffers", m.buffers_bytes),
+        (
+            if report.memory_kind == "nvidia-smi" { "driver" } else { "allocator" },
+            m.allocator_bytes,
+        ),
     ];
     let parts = parts.iter().filter(|(_, b)| *b > 0.0).map(|(w, b)| format!("{w} {}", gb(*b)));
     // An allocator that keeps all that tensors leave would keep more.

@@ -143,6 +143,21 @@ fn plan_of(text: &str, set: &[(String, String)]) -> JobView {
     found.unwrap_or_else(|e| panic!("{e}: {set:?}")).jobs.remove(0)
 }
 
+/// The parts of a peak are all of it, whatever is counted.
+#[test]
+fn parts_of_a_peak_add_up() {
+    let text = "model = \"llama3-8b\"\nmachine = \"dgx-h100\"\ngpus = 8\nsharding = \"zero1\"\n\
+                batch = { global = 8, sequence = 4096 }\n";
+    for (kind, beside) in [("max_allocated", false), ("max_reserved", true), ("nvidia-smi", true)] {
+        let job = plan_of(text, &[("memory_kind".to_owned(), kind.to_owned())]);
+        let m = &job.memory;
+        let parts = [m.parameters_bytes, m.gradients_bytes, m.optimizer_bytes, m.activations_bytes];
+        let all: f64 = parts.iter().sum::<f64>() + m.logits_bytes + m.buffers_bytes;
+        assert!((all + m.allocator_bytes - job.memory_bytes).abs() < 1.0, "{kind}");
+        assert_eq!(m.allocator_bytes > 1.0, beside, "{kind}");
+    }
+}
+
 /// The words of a row, given to `--set`, make the plan that the row shows, whatever layout the file has.
 #[test]
 fn rows_of_a_search_are_the_plans_of_their_words() {
