@@ -8,8 +8,8 @@ use std::str::FromStr;
 use super::files::{self, known};
 use super::words::width;
 use super::{
-    Degrees, Device, Dispatcher, Framework, Job, Overlap, Pins, Precision, Recompute, Schedule,
-    Sharding, Stated, Transformer, memory,
+    Degrees, Device, Dispatcher, Doing, Framework, Job, Overlap, Pins, Precision, Recompute,
+    Schedule, Sharding, Stated, Transformer, memory,
 };
 use crate::base::collective::Collective;
 use crate::base::error::{Error, Result, advice};
@@ -109,6 +109,8 @@ pub(crate) struct Draft {
     pub described: Option<String>,
     /// How the model's file, or its name, says that weights are stored.
     pub stored: Option<String>,
+    /// The only phase that a server runs.
+    pub only: Option<Doing>,
     /// What a reader inferred.
     pub inferred: Vec<String>,
     /// Keys that have no effect here.
@@ -212,6 +214,7 @@ impl Draft {
         }
         self.called = self.called.or_else(|| base.called.clone());
         self.stored = self.stored.or_else(|| base.stored.clone());
+        self.only = self.only.or(base.only);
         self.inferred.extend(base.inferred.iter().cloned());
         self.unread.extend(base.unread.iter().cloned());
         self.asked.extend(base.asked.iter().cloned());

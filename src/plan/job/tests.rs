@@ -1110,6 +1110,32 @@ fn keys_of_a_server_say_that_it_is_one() {
     assert!(!draft("config.json", FP8).serves());
 }
 
+/// A server of one sequence of 2,048 tokens does not prefill the 8,192 of its chunk at once; of servers that are
+/// divided by phase each runs one.
+#[test]
+fn a_server_runs_the_prefills_that_it_has() {
+    let chunk = |sequences: &str| {
+        let text =
+            "model = \"llama3-8b\"\nmachine = \"dgx-h100\"\nengine = \"vllm\"\ncontext = 2048\n";
+        let mut typed = Draft::default();
+        typed.put("sequences", sequences).unwrap();
+        let serve = typed.over(&draft("job.toml", text)).serve(&Machines::new(&BuiltIn)).unwrap();
+        serve.priced(&Wires::new(&Registry::builtin(), &serve.machine)).unwrap()
+    };
+    assert_eq!(["1", "2", "64"].map(|n| chunk(n).chunk), [2048.0, 4096.0, 8192.0]);
+    assert!(chunk("1").prefill.time() < 0.4 * chunk("64").prefill.time());
+    let runs = |mode: &str| {
+        let text = format!(
+            "python3 -m sglang.launch_server --model-path meta-llama/Meta-Llama-3-8B {mode}"
+        );
+        let serve = serving(&text, "dgx-h100").0;
+        [Doing::Decode, Doing::Prefill].map(|phase| serve.runs(phase))
+    };
+    assert_eq!(runs(""), [true, true]);
+    assert_eq!(runs("--disaggregation-mode decode"), [true, false]);
+    assert_eq!(runs("--disaggregation-mode prefill"), [false, true]);
+}
+
 const FP8: &str = r#"{"model_type": "llama", "num_hidden_layers": 32, "hidden_size": 4096,
     "intermediate_size": 14336, "num_attention_heads": 32, "vocab_size": 128256,
     "quantization_config": {"quant_method": "fp8"}}"#;
