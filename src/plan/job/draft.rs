@@ -9,11 +9,12 @@ use super::files::{self, known};
 use super::words::width;
 use super::{
     Degrees, Device, Dispatcher, Doing, Framework, Job, Overlap, Pins, Precision, Recompute,
-    Schedule, Sharding, Stated, Transformer, memory,
+    Reshard, Schedule, Sharding, Stated, Transformer, memory,
 };
 use crate::base::collective::Collective;
 use crate::base::error::{Error, Result, advice};
 use crate::machine::parameters::{Parameter, Parameters};
+use crate::plan::Shard;
 use crate::plan::table::Machines;
 
 /// The keys of a job.
@@ -802,6 +803,14 @@ pub(super) fn check(job: &Job) -> Result<()> {
         return refuse(
             "reshard is given, but parameters are not sharded".to_owned(),
             "write sharding = fsdp or zero3, or leave out reshard",
+        );
+    }
+    let whole = job.sharding.shard == Shard::Gradients;
+    if whole && job.reshard.is_some_and(|reshard| reshard != Reshard::Never) {
+        return refuse(
+            "reshard is given, but SHARD_GRAD_OP keeps whole parameters between the passes"
+                .to_owned(),
+            "write reshard = \"never\", or sharding = fsdp",
         );
     }
     if !job.copies_divide() {

@@ -1063,6 +1063,28 @@ fn the_least_that_fits_fits() {
 }
 
 #[test]
+fn pytorchs_words_of_sharding_are_read() {
+    let of = |sharding: &str, more: &str| {
+        let text = format!(
+            "model = \"llama3-8b\"\nmachine = \"dgx-h100\"\ngpus = 8\nsharding = \"{sharding}\"\n\
+             batch = {{ global = 8, sequence = 4096 }}\n{more}"
+        );
+        draft("job.toml", text.leak()).job(&Machines::new(&BuiltIn), false)
+    };
+    let read = |text: &str, more: &str| {
+        let job = of(text, more).unwrap();
+        (job.sharding.shard, job.sharding.framework, job.reshards())
+    };
+    let whole = read("SHARD_GRAD_OP", "");
+    assert_eq!(whole, (Shard::Gradients, Framework::Fsdp, Reshard::Never));
+    assert_eq!(read("FSDP, SHARD_GRAD_OP", "reshard = \"never\""), whole);
+    assert_eq!(read("FULL_SHARD", "").2, Reshard::After);
+    assert_eq!(read("NO_SHARD", "").0, Shard::Nothing);
+    let refused = of("SHARD_GRAD_OP", "reshard = \"always\"").err().unwrap();
+    assert!(refused.to_string().contains("reshard = \"never\""), "{refused}");
+}
+
+#[test]
 fn words_of_a_network_are_used_or_refused() {
     let with = |network: &str| {
         let text = format!(
