@@ -32,7 +32,7 @@ pub struct JobView {
     pub params: f64,
     /// Parameters used per token, including embeddings.
     pub active_params: f64,
-    /// Degrees of parallelism above 1, such as `tp 8`.
+    /// The keys of its layout that are not 1 or false, such as `tp 8`.
     pub layout: Vec<String>,
     /// Micro-batches per step.
     pub microbatches: f64,
@@ -71,9 +71,9 @@ pub struct JobView {
     pub memory: MemoryView,
     /// The GPU's memory.
     pub capacity_bytes: f64,
-    /// Whether it fits, at least at the lower end of the band.
+    /// False only if even `memory_low_bytes` are above `capacity_bytes`.
     pub fits: bool,
-    /// The recomputation; if it is not given, the least that fits.
+    /// The recomputation; if it is not given, the least that fits, or all of it.
     pub recompute: String,
     /// Assumptions for what was not given.
     pub inferred: Vec<String>,
@@ -133,6 +133,8 @@ pub struct MemoryView {
     pub logits_bytes: f64,
     /// Buffers and workspaces.
     pub buffers_bytes: f64,
+    /// What `memory_kind` counts beside tensors: what the allocator keeps of freed ones, or what the driver adds.
+    pub allocator_bytes: f64,
 }
 
 /// Several jobs of a file.
@@ -164,8 +166,10 @@ pub struct JobSearch {
     pub schema: &'static str,
     /// The job.
     pub name: String,
-    /// The part of a GPU's memory that a layout may fill.
+    /// The part of a GPU's memory that a layout may fill, as the allocator reserves it.
     pub memory_bytes: f64,
+    /// What the memory of a layout counts, as in its plan: `max_allocated`, `max_reserved` or `nvidia-smi`.
+    pub memory_kind: &'static str,
     /// The results for each number of GPUs, in the order given.
     pub searches: Vec<SearchView>,
 }
@@ -188,7 +192,7 @@ pub struct SearchView {
 #[derive(Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct LayoutView {
-    /// The keys of a job that differ from 1 or from nothing, such as `tp 8`.
+    /// The keys of its layout, such as `tp 8`: with `--set`, and those of the next three, the job is this row.
     pub layout: Vec<String>,
     /// Sequences per micro-batch.
     pub micro_batch: u32,
@@ -204,7 +208,7 @@ pub struct LayoutView {
     pub high_s: f64,
     /// GPU-hours per step.
     pub gpu_hours: f64,
-    /// The peak as reserved by the allocator.
+    /// The peak, counted as `memory_kind`.
     pub memory_bytes: f64,
 }
 
@@ -229,6 +233,7 @@ pub fn search(
         schema: "collcost/job-search/1",
         name: file.name.clone(),
         memory_bytes: 0.0,
+        memory_kind: Stated::Allocated.id(),
         searches: Vec::new(),
     };
     for &gpus in gpus {
@@ -242,23 +247,23 @@ pub fn search(
         let capacity = room.map_or(job.device.capacity(), |room| room.0 as f64);
         let wires = Wires::new(registry, &job.machine);
         let found = plan::job::search(&job, &wires, (gpus, capacity), &pins, slower)?;
-        report.memory_bytes = capacity;
-        report.searches.push(searched(gpus, &found));
+        (report.memory_bytes, report.memory_kind) = (capacity, job.stated.id());
+        report.searches.push(searched(gpus, &found, &file));
     }
     Ok(report)
 }
 
-fn searched(gpus: u32, found: &Searched) -> SearchView {
+fn searched(gpus: u32, found: &Searched, file: &Draft) -> SearchView {
     let one = |found: &plan::job::Found| LayoutView {
-        layout: layout(&found.job),
+        layout: layout(&found.job, file),
         micro_batch: found.job.micro,
         recompute: found.job.recompute.to_string(),
-        sharding: found.job.sharding.words(found.job.shard_size, found.job.degrees.replicas()),
+        sharding: found.job.sharding_words(file),
         step_s: found.priced.step,
         low_s: found.priced.low,
         high_s: found.priced.high,
         gpu_hours: found.priced.step * f64::from(gpus) / 3600.0,
-        memory_bytes: found.memory.stated(Stated::Reserved),
+        memory_bytes: found.memory.reported(&found.job),
     };
     let pareto = found.pareto.iter().map(one).collect();
     SearchView { gpus, tried: found.tried, fitting: found.fitting, pareto }
@@ -278,12 +283,9 @@ fn anchor(files: &dyn Files, asked: &Asked<'_>) -> Result<Option<Box<Draft>>> {
     Ok(found.map(|row| Box::new(row.draft)))
 }
 
-/// Degrees of parallelism above 1.
-fn layout(job: &Job) -> Vec<String> {
-    let d = job.degrees;
-    let degrees = [("tp", d.tp), ("pp", d.pp), ("cp", d.cp), ("dp", d.dp), ("ep", d.ep)];
-    let all = degrees.into_iter().chain([("etp", d.etp), ("chunks", d.chunks)]);
-    all.filter(|(_, degree)| *degree > 1).map(|(axis, degree)| format!("{axis} {degree}")).collect()
+/// The words of a layout over what is said.
+fn layout(job: &Job, said: &Draft) -> Vec<String> {
+    job.words(said).into_iter().map(|(key, value)| format!("{key} {value}")).collect()
 }
 
 /// Whether a file configures a job and is not a file of steps, which have tables of their own.
@@ -345,7 +347,7 @@ fn view(
         Some(_) => Some(estimate(&job, &wires, slower)?),
         None => None,
     };
-    let unread = draft.unread.clone();
+    let unread = draft.unread();
     Ok(JobView { unread, ..shown(&job, priced.as_ref(), memory(&job), slower) })
 }
 
@@ -375,7 +377,7 @@ fn shown(job: &Job, priced: Option<&Estimate>, memory: Memory, anchor: Option<f6
     let tokens = f64::from(job.global.unwrap_or(0)) * f64::from(job.sequence) / d.gpus() as f64;
     let rate = step.map(|s| tokens / s);
     let tflops = rate.map(|r| r * job.model.step_flops(f64::from(job.sequence)) / 1e12);
-    let stated = memory.stated(job.stated);
+    let stated = memory.reported(job);
     let parts = priced.map_or(&[][..], |p| &p.parts).iter().map(|part| PartView {
         what: part.what,
         exposed_s: part.seconds,
@@ -391,7 +393,7 @@ fn shown(job: &Job, priced: Option<&Estimate>, memory: Memory, anchor: Option<f6
         gpus: d.gpus(),
         params: job.model.params(),
         active_params: job.model.active(),
-        layout: layout(job),
+        layout: layout(job, &Draft::default()),
         microbatches: job.microbatches(),
         step_s: step,
         low_s: priced.map(|p| p.low),
@@ -415,6 +417,7 @@ fn shown(job: &Job, priced: Option<&Estimate>, memory: Memory, anchor: Option<f6
             activations_bytes: memory.activations,
             logits_bytes: memory.logits,
             buffers_bytes: memory.buffers,
+            allocator_bytes: stated - memory.allocated(),
         },
         capacity_bytes: job.device.capacity(),
         fits: memory.fits(job),

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use crate::plan::job::{Phase, Serve, Served};
+use crate::plan::job::{Doing, Phase, Serve, Served};
 
 /// The memory and time of serving.
 #[derive(Debug, Serialize)]
@@ -39,12 +39,12 @@ pub struct ServeView {
     pub sequences: f64,
     /// Tokens before each: half of the maximum length.
     pub context: u32,
-    /// The decoding of one token of each sequence.
-    pub decode: PhaseView,
-    /// Tokens of a prefill at once.
+    /// The decoding of one token of each sequence; null if other servers decode.
+    pub decode: Option<PhaseView>,
+    /// Tokens of a prefill at once: a chunk, or the prompts of all sequences.
     pub prefill_tokens: u32,
-    /// The time of that prefill.
-    pub prefill: PhaseView,
+    /// The time of that prefill; null if other servers prefill.
+    pub prefill: Option<PhaseView>,
     /// What the bands of both are based on.
     pub basis: String,
     /// Assumptions for what was not given.
@@ -82,7 +82,7 @@ pub struct PhaseView {
 }
 
 pub(crate) fn view(serve: &Serve, served: &Served) -> ServeView {
-    let phase = |p: Phase| PhaseView {
+    let shown = |p: Phase| PhaseView {
         time_s: p.time(),
         busy_s: p.busy,
         between_s: p.between,
@@ -95,6 +95,7 @@ pub(crate) fn view(serve: &Serve, served: &Served) -> ServeView {
         experts: p.moved,
         unmeasured: p.unmeasured,
     };
+    let phase = |doing: Doing, p: Phase| serve.runs(doing).then(|| shown(p));
     let degrees =
         [("attention tp", serve.tp), ("pp", serve.pp), ("dp", serve.dp), ("ep", serve.ep)];
     ServeView {
@@ -113,9 +114,9 @@ pub(crate) fn view(serve: &Serve, served: &Served) -> ServeView {
         fits: serve.fits(served),
         sequences: served.sequences,
         context: serve.context,
-        decode: phase(served.decode),
-        prefill_tokens: serve.chunk,
-        prefill: phase(served.prefill),
+        decode: phase(Doing::Decode, served.decode),
+        prefill_tokens: served.chunk as u32,
+        prefill: phase(Doing::Prefill, served.prefill),
         basis: serve.basis(),
         inferred: serve.inferred.clone(),
     }

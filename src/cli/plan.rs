@@ -215,7 +215,9 @@ impl Args {
     /// Refuses a picture, if one is asked for.
     fn refuse_picture(&self, why: &str) -> Result<()> {
         match self.pictures.asked() {
-            true => Err(Error::input(why).at("--svg, --plot").help("leave it out, or plan one step")),
+            true => {
+                Err(Error::input(why).at("--svg, --plot").help("leave it out, or plan one step"))
+            }
             false => Ok(()),
         }
     }

@@ -92,9 +92,14 @@ fn memory(report: &JobView) -> String {
         ("activations", m.activations_bytes),
         ("logits", m.logits_bytes),
         ("buffers", m.buffers_bytes),
+        (
+            if report.memory_kind == "nvidia-smi" { "driver" } else { "allocator" },
+            m.allocator_bytes,
+        ),
     ];
     let parts = parts.iter().filter(|(_, b)| *b > 0.0).map(|(w, b)| format!("{w} {}", gb(*b)));
-    let verdict = match (report.fits, report.memory_bytes > report.capacity_bytes) {
+    // An allocator that keeps all that tensors leave would keep more.
+    let verdict = match (report.fits, report.memory_bytes >= report.capacity_bytes) {
         (false, _) => "does not fit",
         (true, true) => "at risk",
         (true, false) => "fits",
@@ -144,7 +149,7 @@ pub fn search(report: &JobSearch) -> Page {
             report.memory_bytes / 1e9
         ));
         page.gap();
-        page.table(layouts(one));
+        page.table(layouts(one, report.memory_kind));
     }
     page.record(
         report,
@@ -163,7 +168,7 @@ pub fn search(report: &JobSearch) -> Page {
     page
 }
 
-fn layouts(search: &SearchView) -> Sheet {
+fn layouts(search: &SearchView, kind: &'static str) -> Sheet {
     Sheet::of(search.pareto.iter().take(SHOWN))
         .words("layout", "layout", |l| l.layout.join(", "))
         .numbers("micro", "batch", "micro_batch", |l| l.micro_batch.to_string())
@@ -175,7 +180,7 @@ fn layouts(search: &SearchView) -> Sheet {
         .numbers("GPU-hours", "", "gpu_hours", |l| {
             Cell::number(Some(l.gpu_hours), |h| format!("{h:.3}"))
         })
-        .numbers("reserved", "GB", "memory_bytes", |l| {
+        .numbers(kind, "GB", "memory_bytes", |l| {
             Cell::number(Some(l.memory_bytes), |b| format!("{:.1}", b / 1e9))
         })
         .sheet

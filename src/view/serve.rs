@@ -47,11 +47,13 @@ pub fn serve(report: &ServeView, look: Look) -> Page {
             band(p.messages_low_s, p.messages_high_s)
         )
     };
-    page.entry(
-        "decode   ",
-        format!("one token for {} sequences {}", report.sequences, phase(&report.decode)),
-    );
-    page.entry("prefill  ", format!("{} tokens {}", report.prefill_tokens, phase(&report.prefill)));
+    if let Some(decode) = &report.decode {
+        let text = format!("one token for {} sequences {}", report.sequences, phase(decode));
+        page.entry("decode   ", text);
+    }
+    if let Some(prefill) = &report.prefill {
+        page.entry("prefill  ", format!("{} tokens {}", report.prefill_tokens, phase(prefill)));
+    }
     let handing = report.handoff_s.map_or(String::new(), |s| {
         format!(", {} expected to another node if all GPUs of the node send", Seconds(s))
     });

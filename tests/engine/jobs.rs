@@ -12,7 +12,7 @@
 use std::collections::BTreeMap;
 
 use collcost::Result;
-use collcost::answer::job::{Asked, JobView, jobs};
+use collcost::answer::job::{Asked, JobView, jobs, search};
 use collcost::machine::profile::Profile;
 use collcost::model::algorithm::Registry;
 use collcost::plan::table::Files;
@@ -138,6 +138,84 @@ fn layouts_are_put_in_order() {
     assert!(
         pairs >= 40 && f64::from(right as u32) >= 0.85 * f64::from(pairs),
         "{right} of {pairs}"
+    );
+}
+
+fn plan_of(text: &str, set: &[(String, String)]) -> JobView {
+    let files = ["job.toml".to_owned()];
+    let asked = Asked { files: &files, set, ..Asked::default() };
+    let found = jobs(&Registry::builtin(), &Published(text.to_owned()), &asked);
+    found.unwrap_or_else(|e| panic!("{e}: {set:?}")).jobs.remove(0)
+}
+
+/// The parts of a peak are all of it, whatever is counted.
+#[test]
+fn parts_of_a_peak_add_up() {
+    let text = "model = \"llama3-8b\"\nmachine = \"dgx-h100\"\ngpus = 8\nsharding = \"zero1\"\n\
+                batch = { global = 8, sequence = 4096 }\n";
+    for (kind, beside) in [("max_allocated", false), ("max_reserved", true), ("nvidia-smi", true)] {
+        let job = plan_of(text, &[("memory_kind".to_owned(), kind.to_owned())]);
+        let m = &job.memory;
+        let parts = [m.parameters_bytes, m.gradients_bytes, m.optimizer_bytes, m.activations_bytes];
+        let all: f64 = parts.iter().sum::<f64>() + m.logits_bytes + m.buffers_bytes;
+        assert!((all + m.allocator_bytes - job.memory_bytes).abs() < 1.0, "{kind}");
+        assert_eq!(m.allocator_bytes > 1.0, beside, "{kind}");
+    }
+}
+
+/// The words of a row, given to `--set`, make the plan that the row shows, whatever layout the file has.
+#[test]
+fn rows_of_a_search_are_the_plans_of_their_words() {
+    let tried = |text: &str, gpus: u32| {
+        let files = ["job.toml".to_owned()];
+        let asked = Asked { files: &files, ..Asked::default() };
+        let own = Published(text.to_owned());
+        let found = search(&Registry::builtin(), &own, &asked, &[gpus], None);
+        let found = found.unwrap_or_else(|e| panic!("{e}: {text}"));
+        for row in &found.searches[0].pareto {
+            let words = row.layout.iter().map(|word| word.split_once(' ').unwrap());
+            let micro = row.micro_batch.to_string();
+            let more = [
+                ("micro_batch", micro.as_str()),
+                ("recompute", &row.recompute),
+                ("sharding", &row.sharding),
+            ];
+            let own = |(key, value): (&str, &str)| (key.to_owned(), value.to_owned());
+            let mut set: Vec<_> = words.chain(more).map(own).collect();
+            set.push(("gpus".to_owned(), gpus.to_string()));
+            let plan = plan_of(text, &set);
+            let near = |a: f64, b: f64| (a / b - 1.0).abs() < 1e-9;
+            assert!(near(plan.step_s.unwrap(), row.step_s), "{} {set:?}", row.step_s);
+            assert!(near(plan.memory_bytes, row.memory_bytes), "{} {set:?}", row.memory_bytes);
+            assert_eq!(plan.memory_kind, found.memory_kind);
+        }
+    };
+    tried(
+        "model = \"mixtral-8x7b\"\nmachine = \"dgx-h100\"\n\
+         batch = { global = 256, sequence = 4096 }\n",
+        64,
+    );
+    tried(
+        "model = \"deepseek-v3\"\nmachine = \"hgx-h800\"\ngpus = 2048\nprecision = \"fp8\"\n\
+         batch = { global = 15360, sequence = 4096 }\n",
+        2048,
+    );
+    tried(
+        "model = \"llama3-405b\"\nmachine = \"dgx-h100\"\n\
+         batch = { global = 2048, sequence = 8192 }\n",
+        1024,
+    );
+    // A layout that its search leaves.
+    tried(
+        "model = \"mixtral-8x7b\"\nmachine = \"dgx-h100\"\naccumulation = 4\nsharding = \"zero1\"\n\
+         layout = { tp = 4, pp = 2, dp = 8, ep = 4, etp = 1, sequence_parallel = true, layers_per_chunk = 4 }\n\
+         batch = { global = 256, micro = 8, sequence = 4096 }\n",
+        64,
+    );
+    tried(
+        "model = \"llama3-8b\"\nmachine = \"dgx-h100\"\nsharding = \"fsdp2\"\nreplicate = 4\n\
+         layout = { tp = 2, dp = 32 }\nbatch = { global = 128, sequence = 8192 }\n",
+        64,
     );
 }
 

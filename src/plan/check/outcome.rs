@@ -11,7 +11,7 @@ use crate::cost::rank::{candidates, fastest};
 use crate::machine::query::Query;
 use crate::measure::expect::{Expectation, Expecting, Rules, Runs};
 use crate::model::algorithm::Registry;
-use crate::plan::job::{Job, MEMORY_BAND, Serve, Wires, estimate, memory};
+use crate::plan::job::{Doing, Job, MEMORY_BAND, Serve, Wires, estimate, memory};
 use crate::plan::table::{Faults, MachineEntry};
 use crate::plan::{Tweak, price};
 
@@ -199,7 +199,7 @@ fn of_job(
     at: Option<At>,
 ) -> Result<Outcome> {
     let peak = memory(job);
-    let stated = peak.stated(job.stated);
+    let stated = peak.reported(job);
     let (gpus, by) = (job.degrees.gpus(), format!("job {}", job.name));
     let mut outcome = Outcome::of_memory(Volume(stated), &job.machine, gpus, by);
     if !peak.fits(job) {
@@ -250,10 +250,23 @@ fn of_served(
         outcome.band = None;
         return Ok(outcome);
     }
+    let doing = match limit {
+        Some(Limit::MaxPrefill(_)) => Doing::Prefill,
+        _ => Doing::Decode,
+    };
+    if !serve.runs(doing) {
+        let (own, other) = match doing {
+            Doing::Prefill => ("decode", "max_time"),
+            Doing::Decode => ("prefill", "max_prefill"),
+        };
+        return Err(Error::input(format!("the server runs {own} alone"))
+            .at("--disaggregation-mode")
+            .help(format!("write {other} in the budget")));
+    }
     let phase = match limit {
         Some(Limit::MaxPrefill(most)) => {
             outcome.limit = Some(Number::Time(*most));
-            outcome.note = format!("prefill, {} tokens", serve.chunk);
+            outcome.note = format!("prefill, {} tokens", served.chunk);
             served.prefill
         }
         _ => {

@@ -8,12 +8,13 @@ use std::str::FromStr;
 use super::files::{self, known};
 use super::words::width;
 use super::{
-    Degrees, Device, Dispatcher, Framework, Job, Overlap, Pins, Precision, Recompute, Schedule,
-    Sharding, Stated, Transformer, memory,
+    Degrees, Device, Dispatcher, Doing, Framework, Job, Overlap, Pins, Precision, Recompute,
+    Reshard, Schedule, Sharding, Stated, Transformer, memory,
 };
 use crate::base::collective::Collective;
 use crate::base::error::{Error, Result, advice};
 use crate::machine::parameters::{Parameter, Parameters};
+use crate::plan::Shard;
 use crate::plan::table::Machines;
 
 /// The keys of a job.
@@ -75,6 +76,22 @@ pub(crate) const KEYS: &[&str] = &[
     "quantization",
 ];
 
+/// Those of a server alone.
+const OF_SERVERS: &[&str] = &[
+    "engine",
+    "custom_all_reduce",
+    "fused_norm",
+    "all2all",
+    "dcp",
+    "context",
+    "sequences",
+    "chunk",
+    "utilization",
+    "cache_type",
+    "weights_type",
+    "quantization",
+];
+
 /// Keys as given.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Draft {
@@ -91,6 +108,10 @@ pub(crate) struct Draft {
     pub called: Option<String>,
     /// The `config.json` that describes the model.
     pub described: Option<String>,
+    /// How the model's file, or its name, says that weights are stored.
+    pub stored: Option<String>,
+    /// The only phase that a server runs.
+    pub only: Option<Doing>,
     /// What a reader inferred.
     pub inferred: Vec<String>,
     /// Keys that have no effect here.
@@ -113,8 +134,15 @@ impl Draft {
             self.model_name = Some(value.into());
             return Ok(());
         }
+        let mut value = value.into();
         // As the rows of a search have it.
         let key = if key == "chunks" { "chunks_per_stage" } else { key };
+        if let ("sharding", Some((kind, ranks))) = (key, value.rsplit_once(" over "))
+            && ranks.parse::<u32>().is_ok()
+        {
+            self.keys.insert("shard_size".to_owned(), ranks.to_owned());
+            value = kind.to_owned();
+        }
         let known = KEYS.iter().find(|known| **known == key).ok_or_else(|| {
             let error = Error::input(format!("unknown key `{key}` of a job"));
             match key.contains('.') {
@@ -122,7 +150,7 @@ impl Draft {
                 false => error.help(advice(key, KEYS)),
             }
         })?;
-        self.keys.insert((*known).to_owned(), value.into());
+        self.keys.insert((*known).to_owned(), value);
         Ok(())
     }
 
@@ -157,14 +185,23 @@ impl Draft {
             chunks: self.count("chunks_per_stage")?,
             micro: self.count("micro_batch")?,
             recompute: self.read("recompute")?,
+            sequence: self
+                .get("sequence_parallel")
+                .map(|_| self.flag("sequence_parallel"))
+                .transpose()?,
             sharding: self.get("sharding").is_some(),
+            shard_size: self.count("shard_size")?,
         })
     }
 
     /// The same, completed from `base`.
     #[must_use]
     pub fn over(mut self, base: &Self) -> Self {
-        for (key, value) in &base.keys {
+        // Other micro-batches make other accumulations of the same batch.
+        let follows = self.get("micro_batch").is_some()
+            && self.get("global_batch").or(base.get("global_batch")).is_some();
+        let takes = |key: &str| key != "accumulation" || !follows;
+        for (key, value) in base.keys.iter().filter(|(key, _)| takes(key)) {
             self.keys.entry(key.clone()).or_insert_with(|| value.clone());
         }
         // A known name replaces a description below it.
@@ -177,6 +214,8 @@ impl Draft {
             self.model_name = self.model_name.or_else(|| base.model_name.clone());
         }
         self.called = self.called.or_else(|| base.called.clone());
+        self.stored = self.stored.or_else(|| base.stored.clone());
+        self.only = self.only.or(base.only);
         self.inferred.extend(base.inferred.iter().cloned());
         self.unread.extend(base.unread.iter().cloned());
         self.asked.extend(base.asked.iter().cloned());
@@ -205,12 +244,8 @@ impl Draft {
             (Some(model), Some(file)) => {
                 contradicts(model, called, file)?;
                 // A file of widths alone leaves the type of the weights to the name.
-                let stored = files::stored(called).map(str::to_owned);
-                let base = Self {
-                    keys: stored.map(|s| ("weights_type".to_owned(), s)).into_iter().collect(),
-                    ..Self::default()
-                };
-                Ok(settled.over(&base))
+                settled.stored = settled.stored.or(files::stored(called).map(str::to_owned));
+                Ok(settled)
             }
             (Some(_), None) => Ok(settled),
         }
@@ -245,6 +280,20 @@ impl Draft {
     /// Whether it gives the number of sequences per step.
     pub(super) fn says_batch(&self) -> bool {
         ["global_batch", "accumulation"].iter().any(|key| self.get(key).is_some())
+    }
+
+    /// Whether it serves instead of training: it says so, or has keys of a server and none of a batch.
+    pub fn serves(&self) -> bool {
+        let has = |keys: &[&str]| keys.iter().any(|key| self.get(key).is_some());
+        let trains = self.says_batch() || has(&["micro_batch", "sequence"]);
+        self.get("serve").map_or(has(OF_SERVERS) && !trains, |said| said == "true")
+    }
+
+    /// The given keys that have no effect on training.
+    pub fn unread(&self) -> Vec<String> {
+        let given = OF_SERVERS.iter().filter(|key| self.get(key).is_some());
+        let given = given.map(|key| format!("{key}: a key of a server"));
+        self.unread.iter().cloned().chain(given).collect()
     }
 
     /// The measured time of a step.
@@ -376,6 +425,7 @@ impl Draft {
         let machine = self.links(machines, &device, degrees.gpus(), &mut inferred)?;
         let stated = self.read("memory_kind")?.unwrap_or(match sharding.framework {
             Framework::Fsdp2 => Stated::Reserved,
+            _ if early => Stated::Driver,
             _ => Stated::Allocated,
         });
         let mut job = Job {
@@ -415,9 +465,14 @@ impl Draft {
         }
         if self.get("recompute").is_none() {
             // One answer is of one run: its time is that of what its memory needs.
-            job.recompute = memory(&job).recompute;
-            job.least = true;
-            job.inferred.push(format!("recompute {}: the least that fits", job.recompute));
+            let peak = memory(&job);
+            (job.recompute, job.least) = (peak.recompute, true);
+            let why = match peak.stated(job.stated) <= job.device.capacity() {
+                true => "the least that fits",
+                false if job.recompute == Recompute::Full => "with less, more is missing",
+                false => "the least with which all tensors fit",
+            };
+            job.inferred.push(format!("recompute {}: {why}", job.recompute));
         }
         Ok(job)
     }
@@ -507,8 +562,9 @@ impl Draft {
                 1
             }
         };
-        let chunks = self.count("chunks_per_stage")?.unwrap_or(1);
-        let sequence = self.flag("sequence_parallel")?;
+        // One stage has no chunks, and one rank of TP all tokens.
+        let chunks = self.count("chunks_per_stage")?.filter(|_| pp > 1).unwrap_or(1);
+        let sequence = self.flag("sequence_parallel")? && tp > 1;
         Ok(Degrees { tp, pp, cp, dp, ep, etp: 1, chunks, sequence })
     }
 
@@ -645,7 +701,7 @@ impl Draft {
         if known.is_none() {
             inferred.push(format!("links of {name}"));
             let nics = fabric.tiers.last().and_then(|t| t.nics).map_or(8, NonZeroU32::get);
-            if let Some(node) = self.get("network").and_then(network) {
+            if let Some(node) = self.get("network").map_or(Ok(None), network)? {
                 // The machine's number of NICs is unchanged; the node's rate is divided over them.
                 let rate = node / f64::from(nics);
                 said.put(Parameter::named("bw_inter")?, &format!("{rate}GB/s"))?;
@@ -705,7 +761,7 @@ fn contradicts(model: &Transformer, called: &str, file: &str) -> Result<()> {
 }
 
 /// Checks for contradictions.
-fn check(job: &Job) -> Result<()> {
+pub(super) fn check(job: &Job) -> Result<()> {
     let (d, model) = (job.degrees, &job.model);
     let refuse = |what: String, help: &str| Err(Error::input(what).help(help));
     if d.pp > model.layers {
@@ -749,6 +805,14 @@ fn check(job: &Job) -> Result<()> {
             "write sharding = fsdp or zero3, or leave out reshard",
         );
     }
+    let whole = job.sharding.shard == Shard::Gradients;
+    if whole && job.reshard.is_some_and(|reshard| reshard != Reshard::Never) {
+        return refuse(
+            "reshard is given, but SHARD_GRAD_OP keeps whole parameters between the passes"
+                .to_owned(),
+            "write reshard = \"never\", or sharding = fsdp",
+        );
+    }
     if !job.copies_divide() {
         return refuse(
             format!("reshard does not divide the {} ranks of a set of shards", job.shard_size),
@@ -769,12 +833,27 @@ fn check(job: &Job) -> Result<()> {
 }
 
 /// The rate of a node in GB/s, from words such as `8 of 400 Gb/s`, `4 HDR InfiniBand
-/// a node` or `1,600 Gb/s RoCE a node`. Omni-Path reached about half of its rate in BLOOM's runs.
-fn network(text: &str) -> Option<f64> {
+/// a node` or `1,600 Gb/s RoCE a node`; none if it is said not to be stated.
+fn network(text: &str) -> Result<Option<f64>> {
+    if text.contains("not stated") {
+        return Ok(None);
+    }
+    rate_of_node(text).map(Some).ok_or_else(|| {
+        Error::input(format!("`{text}` does not say the rate of a node's network"))
+            .at(format!("network = {text}"))
+            .help(
+                "write its NICs, such as \"8 of 400 Gb/s\" or \"4 HDR\" (EDR, HDR, NDR, XDR), or \"1600 Gb/s a \
+                 node\"; or machine = FILE, a profile with its links",
+            )
+    })
+}
+
+/// Omni-Path reached about half of its rate in BLOOM's runs.
+fn rate_of_node(text: &str) -> Option<f64> {
     const KINDS: [(&str, f64); 4] =
         [("EDR", 100.0), ("HDR", 200.0), ("NDR", 400.0), ("XDR", 800.0)];
     let outside = text.rsplit(';').next()?;
-    let plain = outside.replace(['(', ')'], " ").replace(',', "");
+    let plain = outside.replace(['(', ')'], " ").replace(',', "").replace("Gb/s", " Gb/s");
     let words: Vec<&str> = plain.split_whitespace().collect();
     let number = |word: &str| word.parse::<f64>().ok();
     let rate = words.windows(2).find(|w| w[1].starts_with("Gb/s")).and_then(|w| number(w[0]));

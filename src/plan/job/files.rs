@@ -169,9 +169,8 @@ pub(crate) fn known(name: &str) -> Result<Draft> {
         Some(widths) => {
             let family = widths.get("family").and_then(Value::as_str).map(str::to_owned);
             let mut draft = Draft { model: Some(model(widths)?), family, ..Draft::default() };
-            if let Some(kind) = stored.or(widths.get("weights").and_then(Value::as_str)) {
-                draft.put("weights_type", kind)?;
-            }
+            let own = stored.or(widths.get("weights").and_then(Value::as_str));
+            draft.stored = own.map(str::to_owned);
             draft.longest = context(name, widths).and_then(|longest| longest.try_into().ok());
             Ok(draft)
         }

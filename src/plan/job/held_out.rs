@@ -84,8 +84,7 @@ impl Run {
                 (rate.set)(&mut job.device.kernels, *value);
             }
         }
-        let stages = stages(&job);
-        sum(&parts(&job, &self.messages, stages.slowest * slower, stages.mean * slower))
+        sum(&parts(&job, &self.messages, &stages(&job), slower))
     }
 
     /// The logarithm of predicted over measured time.
@@ -127,8 +126,7 @@ fn runs() -> Vec<(String, Run)> {
     let one = |(row, table): (&super::super::Row, &&Table)| {
         let job = row.draft.job(&machines, false).unwrap();
         let wires = Wires::new(&registry, &job.machine);
-        // Only a ring of keys and values uses the time of attention, and that is as shipped.
-        let messages = messages(&job, &wires, stages(&job).core).unwrap().0;
+        let messages = messages(&job, &wires).unwrap().0;
         let (source, step) = (source(table), &table["step_s"]);
         let measured = step.as_float().or(step.as_integer().map(|n| n as f64)).unwrap();
         let weight = 1.0 / counts[&source];

@@ -110,7 +110,7 @@ pub(super) fn read(text: &str, file: &str) -> Result<Draft> {
     }
     let quantized = keys.get("quantization_config").or(whole.get("quantization_config"));
     if let Some(quantized) = quantized.filter(|config| config.is_object()) {
-        draft.put("weights_type", weights::checkpoint(quantized))?;
+        draft.stored = Some(weights::checkpoint(quantized));
     }
     // What a server lets a sequence have unless it is told otherwise.
     draft.longest = config.maybe(&["max_position_embeddings"]);

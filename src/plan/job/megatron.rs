@@ -115,6 +115,9 @@ const UNPRICED: &[&str] = &[
     "cpu-offloading-num-layers",
     "fine-grained-activation-offloading",
     "distribute-saved-activations",
+    "distribute-checkpointed-activations",
+    "partition-activations",
+    "checkpoint-in-cpu",
     "moe-layer-recompute",
     // Other calls, or other bytes.
     "moe-expert-capacity-factor",
@@ -127,9 +130,18 @@ const UNPRICED: &[&str] = &[
 /// Values with which such an option is as priced.
 const OFF: &[&str] = &["none", "fp32", "0", "p2p", "no_shard"];
 
-/// Whether it is of before 2022, with the name that recomputation had then.
+/// The names that recomputation had until 2022 (`--checkpoint-activations` alone until 2021); all of them run whole
+/// layers again.
+const CHECKPOINTS: [&str; 4] = [
+    "checkpoint-activations",
+    "activations-checkpoint-method",
+    "activations-checkpoint-num-layers",
+    "checkpoint-num-layers",
+];
+
+/// Whether it is of those years.
 fn old(args: &Arguments) -> bool {
-    args.has("checkpoint-activations")
+    CHECKPOINTS.iter().any(|key| args.has(key))
 }
 
 /// `auto`, the default, leaves it to Transformer Engine.
@@ -301,10 +313,12 @@ fn precision(args: &Arguments, draft: &mut Draft) -> Result<()> {
 }
 
 fn recompute(args: &Arguments, draft: &mut Draft) -> Result<()> {
-    let full =
-        args.any(&["recompute-granularity"]) == Some("full") || args.has("checkpoint-activations");
-    let selective = args.has("recompute-activations")
-        || args.any(&["recompute-granularity"]) == Some("selective");
+    let granularity = args.any(&["recompute-granularity", "activations-checkpoint-granularity"]);
+    // A number of layers alone is a default of scripts; without a method nothing ran again.
+    let method = args.any(&["recompute-method", "activations-checkpoint-method"]);
+    let early = args.has("checkpoint-activations") || args.has("activations-checkpoint-method");
+    let full = granularity == Some("full") || (early && granularity.is_none());
+    let selective = args.has("recompute-activations") || granularity == Some("selective");
     // Attention's core is the default.
     let modules = args.any(&["recompute-modules"]);
     let modules = modules.filter(|all| all.split(' ').any(|one| one != "core_attn"));
@@ -313,8 +327,9 @@ fn recompute(args: &Arguments, draft: &mut Draft) -> Result<()> {
     };
     let words =
         |all: &str| all.split(' ').filter(|one| *one != "core_attn").map(whole).collect::<Vec<_>>();
-    let block = args.any(&["recompute-method"]) == Some("block");
-    let layers = args.number(&["recompute-num-layers"]).filter(|_| block);
+    let layers = ["recompute-num-layers", "activations-checkpoint-num-layers"];
+    let stated = args.number(&layers).or(early.then_some(1));
+    let layers = stated.filter(|_| method == Some("block"));
     draft.put(
         "recompute",
         match (full, selective, modules, layers) {

@@ -46,7 +46,7 @@ impl Memory {
         self.states() + self.activations + self.logits + self.buffers
     }
 
-    /// As reported by a framework or the driver.
+    /// As a framework or the driver reports it where there is room.
     pub fn stated(&self, stated: Stated) -> f64 {
         match stated {
             Stated::Allocated => self.allocated(),
@@ -55,11 +55,18 @@ impl Memory {
         }
     }
 
-    /// Whether it fits into `capacity` bytes; it does not only if even the low end of the band does
-    /// not fit.
+    /// The same on the job's GPU, of which the allocator keeps no more than tensors leave.
+    pub fn reported(&self, job: &Job) -> f64 {
+        let most = match job.stated {
+            Stated::Reserved => job.device.capacity().max(self.allocated()),
+            Stated::Allocated | Stated::Driver => f64::INFINITY,
+        };
+        self.stated(job.stated).min(most)
+    }
+
+    /// Whether the GPU may hold it: it does not only if even the low end of the band is too large.
     pub fn fits(&self, job: &Job) -> bool {
-        let needed = if job.early { self.stated(Stated::Driver) } else { self.allocated() };
-        needed * (1.0 - BAND) <= job.device.capacity()
+        self.reported(job) * (1.0 - BAND) <= job.device.capacity()
     }
 }
 

@@ -55,7 +55,7 @@ pub(crate) use model::Transformer;
 pub(crate) use row::Row;
 pub(crate) use search::{Found, Pins, Searched, search};
 pub(crate) use sent::Sent;
-pub(crate) use serve::{Phase, Serve, Served};
+pub(crate) use serve::{Doing, Phase, Serve, Served};
 pub(crate) use time::{Estimate, Part, SIMILAR, anchored, estimate};
 pub(crate) use wires::Wires;
 pub(crate) use words::{

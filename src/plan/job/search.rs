@@ -7,7 +7,10 @@
 //! recomputation of nothing or all, ZeRO-1, and FSDP without pipeline over all replicas or a
 //! node's. Experts are whole, or divided as the rest is by TP.
 
-use super::{Estimate, Framework, Job, Memory, Recompute, Sharding, Wires, estimate, memory};
+use super::draft::check;
+use super::{
+    Draft, Estimate, Framework, Job, Memory, Recompute, Sharding, Wires, estimate, memory,
+};
 use crate::base::error::{Error, Result};
 use crate::base::order::rising;
 use crate::plan::Shard;
@@ -30,7 +33,39 @@ pub(crate) struct Pins {
     pub chunks: Option<u32>,
     pub micro: Option<u32>,
     pub recompute: Option<Recompute>,
+    pub sequence: Option<bool>,
     pub sharding: bool,
+    pub shard_size: Option<u32>,
+}
+
+impl Job {
+    /// The keys of its layout that are not what a job has without them, or that `said` gives other values: with
+    /// them `said` has this layout.
+    pub fn words(&self, said: &Draft) -> Vec<(&'static str, String)> {
+        let d = self.degrees;
+        let degrees = [("tp", d.tp), ("pp", d.pp), ("cp", d.cp), ("dp", d.dp), ("ep", d.ep)];
+        let mut words: Vec<_> =
+            degrees.map(|(key, degree)| (key, degree.to_string(), degree > 1)).into();
+        // The next two follow from the others where nothing says them.
+        words.push(("etp", d.etp.to_string(), d.tp > 1 && self.model.experts.is_some()));
+        if d.pp > 1 {
+            words.push(("chunks", d.chunks.to_string(), true));
+        }
+        if d.tp > 1 {
+            let unsaid = said.get("sequence_parallel").is_none();
+            words.push(("sequence_parallel", d.sequence.to_string(), d.sequence && unsaid));
+        }
+        let differs = |key: &str, value: &str| said.get(key).is_some_and(|other| other != value);
+        words.retain(|(key, value, needed)| *needed || differs(key, value));
+        words.into_iter().map(|(key, value, _)| (key, value)).collect()
+    }
+
+    /// The same for what replicas share.
+    pub fn sharding_words(&self, said: &Draft) -> String {
+        let stated = said.get("shard_size").or(said.get("replicate")).is_some();
+        let all = if stated { u32::MAX } else { self.degrees.replicas() };
+        self.sharding.words(self.shard_size, all)
+    }
 }
 
 /// The result of a search.
@@ -78,7 +113,8 @@ pub(crate) fn layouts(job: &Job, gpus: u32, domain: u32, pins: &Pins) -> Vec<Job
                 let dp = gpus / inner as u32;
                 let mut one = job.clone();
                 (one.degrees.tp, one.degrees.pp, one.degrees.cp) = (tp, pp, cp);
-                (one.degrees.dp, one.degrees.sequence) = (dp, tp > 1);
+                one.degrees.dp = dp;
+                one.degrees.sequence = tp > 1 && pins.sequence.unwrap_or(true);
                 batches(&one, domain, pins, &mut found);
             }
         }
@@ -120,7 +156,7 @@ fn batches(job: &Job, domain: u32, pins: &Pins, found: &mut Vec<Job>) {
                         (one.degrees.ep, one.degrees.etp, one.degrees.chunks) = (ep, etp, chunks);
                         (one.micro, one.recompute, one.least) = (micro, recompute, false);
                         (one.sharding, one.shard_size) = (sharding, shard_size);
-                        if one.copies_divide() {
+                        if check(&one).is_ok() {
                             found.push(one);
                         }
                     }
@@ -136,7 +172,7 @@ fn shardings(job: &Job, domain: u32, pins: &Pins) -> Vec<(Sharding, u32)> {
     let all = d.replicas();
     let node = (domain / d.tp).max(1);
     if pins.sharding {
-        return vec![(own, job.shard_size.min(all))];
+        return vec![(own, pins.shard_size.unwrap_or(job.shard_size).min(all))];
     }
     let whole = Sharding { shard: Shard::Parameters, gathers: true, scatters: false, ..own };
     let states = Sharding { shard: Shard::Optimizer, gathers: false, scatters: false, ..own };
@@ -175,11 +211,15 @@ pub(crate) fn search(
         found.push(Found { job, priced, memory });
     }
     if found.is_empty() {
-        let what = match tried {
-            0 => format!("no layout of the batch divides over {gpus} GPUs"),
-            _ => format!("none of {tried} layouts fits: the least needs {:.1} GB", least / 1e9),
-        };
-        return Err(Error::unsupported(what).help("use more GPUs, more memory, or another batch"));
+        return Err(match tried {
+            0 => Error::unsupported(format!("no layout of the batch divides over {gpus} GPUs"))
+                .help("use a number of GPUs whose replicas divide the batch, or a larger batch"),
+            _ => Error::unsupported(format!(
+                "none of {tried} layouts fits: the least needs {:.1} GB",
+                least / 1e9
+            ))
+            .help("use more GPUs, more memory, or another batch"),
+        });
     }
     let fitting = found.len();
     rising(&mut found, |f| f.memory.allocated());

@@ -61,6 +61,8 @@ pub(crate) struct Serve {
     /// Whether TP's all-reduces and the norms behind them are one kernel; none: as the engine's own rule has it.
     pub fused: Option<bool>,
     pub exchange: Exchange,
+    /// The only phase that it runs, if other servers run the other.
+    pub only: Option<Doing>,
     pub device: Device,
     pub machine: MachineEntry,
     pub inferred: Vec<String>,
@@ -114,8 +116,8 @@ impl Exchange {
 }
 
 /// A phase of serving.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Doing {
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Doing {
     Decode,
     Prefill,
 }
@@ -131,6 +133,8 @@ pub(crate) struct Served {
     pub sequences: f64,
     pub decode: Phase,
     pub prefill: Phase,
+    /// Tokens of a prefill at once.
+    pub chunk: f64,
     /// Bytes of a sequence's cache, which a separate prefill transfers.
     pub handoff: f64,
     /// Seconds of that to a GPU of another node, if all GPUs of the node do it at once; `None` if no
@@ -221,11 +225,6 @@ fn divided(model: &Transformer, tp: u32, keys: bool) -> Result<()> {
 }
 
 impl Draft {
-    /// Whether it serves instead of training.
-    pub fn serves(&self) -> bool {
-        self.get("serve") == Some("true")
-    }
-
     /// The served model, if the job is complete.
     ///
     /// # Errors
@@ -295,7 +294,7 @@ impl Draft {
             let what = format!("the arguments serve on {world} GPUs, not on {gpus}");
             return Err(Error::input(what).at("gpus").help("leave it out, or set tp, dp or pp"));
         }
-        let stored = self.get("weights_type");
+        let stored = self.get("weights_type").or(self.stored.as_deref());
         let stored = stored.or(self.get("quantization").map(|q| by_checkpoint(q).unwrap_or(q)));
         let weights = Weights::read(stored, model.experts.is_some())?;
         let cache = self.get("cache_type").map_or(Ok(2.0), cached)?;
@@ -353,6 +352,7 @@ impl Draft {
             custom: self.get("custom_all_reduce").is_none() || self.flag("custom_all_reduce")?,
             fused,
             exchange,
+            only: self.only,
             device,
             machine,
             inferred,
@@ -512,7 +512,8 @@ impl Serve {
             tokens,
             sequences,
             decode: self.decode(wires, per_token, sequences)?,
-            prefill: self.prefill(wires)?,
+            prefill: self.prefill(wires, self.at_once(sequences))?,
+            chunk: self.at_once(sequences),
             handoff,
             handing: self.handing(wires, per_token),
         })
@@ -588,10 +589,19 @@ impl Serve {
         self.phase(wires, (tokens, tokens), Doing::Decode, (cache, compute))
     }
 
-    fn prefill(&self, wires: &Wires<'_>) -> Result<Phase> {
-        let tokens = f64::from(self.chunk);
+    /// Whether it runs a phase.
+    pub fn runs(&self, phase: Doing) -> bool {
+        self.only.is_none_or(|only| only == phase)
+    }
+
+    /// Tokens of a prefill: a chunk, or the prompts of all of its sequences.
+    fn at_once(&self, sequences: f64) -> f64 {
+        f64::from(self.chunk).min(sequences * f64::from(self.longest))
+    }
+
+    fn prefill(&self, wires: &Wires<'_>, tokens: f64) -> Result<Phase> {
         // A chunk is one prompt, or as many of the longest as it holds.
-        let prompt = f64::from(self.chunk.min(self.longest));
+        let prompt = tokens.min(f64::from(self.longest));
         let layers = self.model.attending_layers(prompt);
         let core = 2.0 * self.model.core_width() * tokens * prompt * layers;
         let attention = core / self.device.attention(false, Framework::Megatron);

@@ -6,7 +6,7 @@
 
 use super::arguments::Arguments;
 use super::draft::Draft;
-use super::serve::{COPIES, GATHER, REDUCE};
+use super::serve::{COPIES, Doing, GATHER, REDUCE};
 use super::weights::by_checkpoint;
 use crate::base::error::Result;
 
@@ -131,6 +131,11 @@ pub(super) fn read(text: &str, file: &str) -> Result<Draft> {
         draft.inferred.push(format!("chunk {}: {CHUNK} of all groups", share(CHUNK)));
     }
     draft.put("engine", if sglang { "sglang" } else { "vllm" })?;
+    draft.only = match args.any(&["disaggregation-mode"]) {
+        Some("decode") => Some(Doing::Decode),
+        Some("prefill") => Some(Doing::Prefill),
+        _ => None,
+    };
     // vLLM's backends name the kernels, SGLang's have a mode, by default by phase.
     let mode = args.any(&["deepep-mode"]).unwrap_or(if sglang { "auto" } else { backend });
     let exchange = match (sglang, backend) {

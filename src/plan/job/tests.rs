@@ -275,7 +275,7 @@ fn a_configuration_that_lacks_widths_names_them() {
 fn a_repository_has_the_widths_of_what_it_was_made_from() {
     let of = |name: &str| {
         let draft = known(name).unwrap();
-        let weights = draft.get("weights_type").map(str::to_owned);
+        let weights = draft.stored.clone();
         (draft.model.unwrap().layers, weights)
     };
     for (name, layers, weights) in [
@@ -1009,6 +1009,183 @@ fn a_block_recomputes_a_part_of_the_layers() {
     assert!(all.1 < half.1 && half.1 < none.1);
 }
 
+/// A job fits unless the low end of what is reported is above what the GPU has, whatever is counted.
+#[test]
+fn a_job_fits_unless_the_low_end_of_its_band_does_not() {
+    let text = "model = \"llama3-8b\"\nmachine = \"dgx-a100\"\ngpus = 8\nsharding = \"zero1\"\n\
+                recompute = \"none\"\nbatch = { global = 8, micro = 1, sequence = 4096 }\n";
+    let peak = memory(&job("job.toml", text, &[])).allocated();
+    // An allocator keeps no more than tensors leave.
+    for (kind, more) in [("max_allocated", 0.0), ("max_reserved", 0.0), ("nvidia-smi", 8e9)] {
+        let end = (peak + more) * 0.85;
+        for (part, fits) in [(1.01, true), (0.99, false)] {
+            let room = (end * part / 1e9).to_string();
+            let job = job("job.toml", text, &[("memory_GB", &room), ("memory_kind", kind)]);
+            let found = memory(&job);
+            let low = found.reported(&job) * 0.85;
+            assert_eq!(
+                [found.fits(&job), low <= job.device.capacity()],
+                [fits; 2],
+                "{kind}: {room}"
+            );
+        }
+    }
+    let of = |room: &str| {
+        let job = job("job.toml", text, &[("memory_GB", room), ("memory_kind", "max_reserved")]);
+        memory(&job).reported(&job) / peak
+    };
+    let tight = (peak * 1.05 / 1e9).to_string();
+    assert!((of("1000") - 1.1).abs() < 1e-9 && (of(&tight) - 1.05).abs() < 1e-9);
+}
+
+/// What is said of a recomputation that is not given is true of the verdict beside it.
+#[test]
+fn the_least_that_fits_fits() {
+    let text = "model = \"llama3-8b\"\nmachine = \"dgx-a100\"\ngpus = 8\nsharding = \"fsdp2\"\n\
+                batch = { global = 16, micro = 2, sequence = 8192 }\n";
+    let mut said = std::collections::BTreeSet::new();
+    for room in 10..150 {
+        let job = job("job.toml", text, &[("memory_GB", &room.to_string())]);
+        let why = job.inferred.iter().find(|line| line.starts_with("recompute")).unwrap();
+        let (_, why) = why.split_once(": ").unwrap();
+        let peak = memory(&job);
+        let fits = peak.stated(job.stated) <= job.device.capacity();
+        match why {
+            "the least that fits" => assert!(fits, "{room} GB"),
+            "the least with which all tensors fit" => {
+                assert!(!fits && peak.allocated() <= job.device.capacity(), "{room} GB");
+            }
+            _ => assert!(!fits && job.recompute == Recompute::Full, "{room} GB"),
+        }
+        said.insert(why.to_owned());
+    }
+    assert_eq!(said.len(), 3, "{said:?}");
+}
+
+#[test]
+fn pytorchs_words_of_sharding_are_read() {
+    let of = |sharding: &str, more: &str| {
+        let text = format!(
+            "model = \"llama3-8b\"\nmachine = \"dgx-h100\"\ngpus = 8\nsharding = \"{sharding}\"\n\
+             batch = {{ global = 8, sequence = 4096 }}\n{more}"
+        );
+        draft("job.toml", text.leak()).job(&Machines::new(&BuiltIn), false)
+    };
+    let read = |text: &str, more: &str| {
+        let job = of(text, more).unwrap();
+        (job.sharding.shard, job.sharding.framework, job.reshards())
+    };
+    let whole = read("SHARD_GRAD_OP", "");
+    assert_eq!(whole, (Shard::Gradients, Framework::Fsdp, Reshard::Never));
+    assert_eq!(read("FSDP, SHARD_GRAD_OP", "reshard = \"never\""), whole);
+    assert_eq!(read("FULL_SHARD", "").2, Reshard::After);
+    assert_eq!(read("NO_SHARD", "").0, Shard::Nothing);
+    let refused = of("SHARD_GRAD_OP", "reshard = \"always\"").err().unwrap();
+    assert!(refused.to_string().contains("reshard = \"never\""), "{refused}");
+}
+
+#[test]
+fn words_of_a_network_are_used_or_refused() {
+    let with = |network: &str| {
+        let text = format!(
+            "model = \"llama3-8b\"\ngpus = 64\nsharding = \"zero1\"\nmachine = {{ device = \"A100\", \
+             network = \"{network}\" }}\nbatch = {{ global = 64, sequence = 4096 }}\n"
+        );
+        draft("job.toml", text.leak()).job(&Machines::new(&BuiltIn), false)
+    };
+    let sums = |network: &str| {
+        let job = with(network).unwrap();
+        sent(&job).iter().find(|s| s.part == "dp").unwrap().each
+    };
+    let slow = sums("8 of 100 Gb/s");
+    assert!(slow > 1.8 * sums("8 of 200Gb/s") && slow == sums("8 EDR InfiniBand a node"));
+    assert_eq!(slow, sums("800 Gb/s a node"));
+    assert!(with("not stated in the table").is_ok());
+    for unknown in ["banana", "100 Gb/s Ethernet", "HDR"] {
+        let refused = with(unknown).err().unwrap();
+        assert_eq!(
+            refused.what(),
+            format!("`{unknown}` does not say the rate of a node's network")
+        );
+    }
+}
+
+#[test]
+fn keys_of_a_server_say_that_it_is_one() {
+    let of = |words: &str| {
+        draft(
+            "job.toml",
+            format!("model = \"llama3-8b\"\nmachine = \"dgx-h100\"\n{words}\n").leak(),
+        )
+    };
+    for words in ["engine = \"vllm\"", "context = 8192", "sequences = 8", "weights_type = \"fp8\""]
+    {
+        let draft = of(words);
+        assert!(draft.serves(), "{words}");
+        draft.serve(&Machines::new(&BuiltIn)).unwrap_or_else(|e| panic!("{words}: {e}"));
+    }
+    let batch = "batch = { global = 64, sequence = 4096 }\ngpus = 8\nsharding = \"zero1\"\n";
+    let trained = of(&format!("{batch}engine = \"vllm\"\nweights_type = \"fp8\""));
+    assert!(!trained.serves());
+    assert_eq!(trained.unread(), ["engine: a key of a server", "weights_type: a key of a server"]);
+    assert!(!of("gpus = 8").serves() && !of("serve = false\nengine = \"vllm\"").serves());
+    assert!(!draft("config.json", FP8).serves());
+}
+
+/// A server of one sequence of 2,048 tokens does not prefill the 8,192 of its chunk at once; of servers that are
+/// divided by phase each runs one.
+#[test]
+fn a_server_runs_the_prefills_that_it_has() {
+    let chunk = |sequences: &str| {
+        let text =
+            "model = \"llama3-8b\"\nmachine = \"dgx-h100\"\nengine = \"vllm\"\ncontext = 2048\n";
+        let mut typed = Draft::default();
+        typed.put("sequences", sequences).unwrap();
+        let serve = typed.over(&draft("job.toml", text)).serve(&Machines::new(&BuiltIn)).unwrap();
+        serve.priced(&Wires::new(&Registry::builtin(), &serve.machine)).unwrap()
+    };
+    assert_eq!(["1", "2", "64"].map(|n| chunk(n).chunk), [2048.0, 4096.0, 8192.0]);
+    assert!(chunk("1").prefill.time() < 0.4 * chunk("64").prefill.time());
+    let runs = |mode: &str| {
+        let text = format!(
+            "python3 -m sglang.launch_server --model-path meta-llama/Meta-Llama-3-8B {mode}"
+        );
+        let serve = serving(&text, "dgx-h100").0;
+        [Doing::Decode, Doing::Prefill].map(|phase| serve.runs(phase))
+    };
+    assert_eq!(runs(""), [true, true]);
+    assert_eq!(runs("--disaggregation-mode decode"), [true, false]);
+    assert_eq!(runs("--disaggregation-mode prefill"), [false, true]);
+}
+
+const FP8: &str = r#"{"model_type": "llama", "num_hidden_layers": 32, "hidden_size": 4096,
+    "intermediate_size": 14336, "num_attention_heads": 32, "vocab_size": 128256,
+    "quantization_config": {"quant_method": "fp8"}}"#;
+
+/// `--checkpoint-activations` of 2021, and the names of 2022 (megatron/arguments.py of Megatron-LM 2.6 to 3.0).
+#[test]
+fn older_names_of_recomputation_are_read() {
+    let of = |words: &str| {
+        let text = MEGATRON.replace("--swiglu", words);
+        let draft = draft("train.sh", text.leak());
+        (draft.get("recompute").unwrap().to_owned(), draft.unread)
+    };
+    let none = Vec::<String>::new();
+    for (words, recompute) in [
+        ("--activations-checkpoint-method uniform --activations-checkpoint-num-layers 1", "full"),
+        ("--activations-checkpoint-method uniform", "full"),
+        ("--checkpoint-activations --checkpoint-num-layers 1", "full"),
+        ("--activations-checkpoint-method block --activations-checkpoint-num-layers 3", "block 3"),
+        ("--activations-checkpoint-method block", "block 1"),
+        ("--activations-checkpoint-granularity selective", "selective"),
+        ("--activations-checkpoint-num-layers 1", "none"),
+    ] {
+        assert_eq!(of(words), (recompute.to_owned(), none.clone()), "{words}");
+    }
+    let (_, unread) = of("--checkpoint-activations --distribute-checkpointed-activations");
+    assert_eq!(unread, ["--distribute-checkpointed-activations"]);
+}
+
 const MIXTRAL: &str = "model = \"mistralai/Mixtral-8x7B-v0.1\"\nmachine = \"dgx-h100\"\n\
     gpus = 64\nbatch = { global = 1024, micro = 1, sequence = 4096 }\nrecompute = \"full\"\n";
 
@@ -1149,7 +1326,8 @@ fn impossible_batches_and_words_are_refused() {
         assert!(said.is_none_or(|said| why.iter().any(|w| said.contains(w))), "{precision}");
     }
     for text in ["True", "1", "yes"] {
-        assert!(job("job.toml", MIXTRAL, &[("sequence_parallel", text)]).degrees.sequence);
+        let keys = [("tp", "2"), ("sequence_parallel", text)];
+        assert!(job("job.toml", MIXTRAL, &keys).degrees.sequence);
     }
     assert_eq!(job("job.toml", MIXTRAL, &[("recompute", "false")]).recompute, Recompute::Nothing);
 }
@@ -1311,6 +1489,24 @@ fn deepspeed_overlaps_what_its_stage_does() {
     assert!(exposed(3, "") == exposed(3, on) && exposed(3, on) < 0.3 * exposed(3, off));
 }
 
+/// FSDP gathers for the forward pass beside that pass, and all else, sums too, beside the backward one.
+#[test]
+fn fsdp_hides_sums_beside_the_backward_pass() {
+    let hidden = |words: &str| {
+        let (_, computed, parts) = slow_links(&format!(
+            "model = \"llama3-8b\"\ngpus = 64\nsharding = \"fsdp2\"\n\
+             batch = {{ global = 64, micro = 1, sequence = 1024 }}\n{words}"
+        ));
+        parts.iter().find(|p| p.what == "dp").unwrap().hidden / computed
+    };
+    assert!((hidden("") - 1.0).abs() < 1e-6);
+    // With copies that are kept, only sums are left for the backward pass, and they take longer than that.
+    assert!((hidden("reshard = \"never\"\n") - 1.0).abs() < 1e-6);
+    // Sums of sets on a node each: gathers take less than the forward pass.
+    let near = hidden("shard_size = 8\n");
+    assert!((0.67..0.95).contains(&near), "{near}");
+}
+
 /// Of the ten collectives of TP in a layer with sequence parallelism, Megatron overlaps two gathers and two
 /// scatters of the backward pass with products, and a tenth of them still delays these.
 #[test]
@@ -1331,6 +1527,44 @@ fn megatron_overlaps_the_backward_pass_of_columns() {
     // Gathers and scatters of the same bytes take about the same time.
     assert!((hidden("zero1") - 0.36).abs() < 0.02, "{}", hidden("zero1"));
     assert_eq!(hidden("fsdp2"), 0.0);
+}
+
+/// Parts of a step of a job whose links are slower than its GPUs: computation, and what is hidden of each message.
+fn slow_links(words: &str) -> (Job, f64, Vec<Part>) {
+    let text = format!("machine = \"a2-ultragpu-8g\"\nrecompute = \"none\"\n{words}");
+    let job = job("job.toml", text.leak(), &[]);
+    let registry = Registry::builtin();
+    let parts = estimate(&job, &Wires::new(&registry, &job.machine), None).unwrap().parts;
+    let computes = |p: &&Part| ["compute", "uneven stages"].contains(&p.what);
+    (job, parts.iter().filter(computes).map(|p| p.seconds).sum(), parts)
+}
+
+#[test]
+fn no_more_is_hidden_than_is_computed() {
+    let small =
+        "batch = { global = 128, micro = 1, sequence = 1024 }\nmodel = \"llama3-8b\"\ngpus = 64\n";
+    let hidden = |words: &str| -> (f64, f64, f64) {
+        let (job, computed, parts) = slow_links(words);
+        let all: f64 = parts.iter().map(|p| p.hidden).sum();
+        assert!(all > 0.0 && all <= computed * 1.0001, "{all} beside {computed}: {words}");
+        let dp = parts.iter().find(|p| p.what == "dp").unwrap();
+        (dp.hidden, dp.seconds, computed / job.microbatches())
+    };
+    // Sums run beside the last of two micro-batches, and gathers beside the first.
+    for sharding in ["zero1", "none", "deepspeed zero1"] {
+        let (all, _, one) =
+            hidden(&format!("{small}sharding = \"{sharding}\"\noverlap = [\"dp\"]\n"));
+        let (sums, _, _) =
+            hidden(&format!("{small}sharding = \"{sharding}\"\noverlap = [\"gradients\"]\n"));
+        assert!(all <= one * 1.0001 && sums < 0.7 * one, "{sharding}: {all}, {sums} of {one}");
+    }
+    for sharding in ["fsdp2", "zero3", "megatron zero2", "deepspeed zero2"] {
+        hidden(&format!("{small}sharding = \"{sharding}\"\noverlap = [\"dp\"]\n"));
+    }
+    hidden(
+        "model = \"deepseek-v3\"\ngpus = 256\nlayout = { pp = 4, ep = 64 }\nsharding = \"zero1\"\n\
+         overlap = [\"ep\", \"dp\", \"pp\"]\nbatch = { global = 512, micro = 1, sequence = 4096 }\n",
+    );
 }
 
 const TITAN: &str = "[model]\nname = \"llama3\"\nflavor = \"8B\"\n[training]\nlocal_batch_size = 1\n\

@@ -3,7 +3,7 @@
 
 use super::sent::{Log, Sent};
 use super::wires::Among;
-use super::work::{stages, unreplayed};
+use super::work::{Stages, stages, unreplayed};
 use super::{Dispatcher, Framework, Job, Recompute, Reshard, Schedule, Wires};
 use crate::base::collective::Collective::{
     AllGather, AllReduce, AllToAll, ReduceScatter, SendRecv,
@@ -66,21 +66,100 @@ const BAND_EXPERTS_BLACKWELL: f64 = 0.44;
 const BAND_UNSTATED: f64 = 0.04;
 const BAND_ANCHORED: f64 = 0.08;
 
-/// Collectives of a micro-batch on the slowest stage, and once per step.
-#[derive(Debug, Clone, Copy, Default)]
-struct Messages {
-    tp: f64,
-    tp_hidden: f64,
-    cp: f64,
-    cp_hidden: f64,
-    ep: f64,
-    ep_hidden: f64,
-    hops: f64,
-    hops_hidden: f64,
-    /// Units gathered and scattered, in each micro-batch.
-    units: f64,
-    dp: f64,
-    dp_hidden: f64,
+/// The computation beside which a message may run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Beside {
+    Nothing,
+    /// Both passes of all micro-batches.
+    Passes,
+    /// Attention's core in both passes.
+    Core,
+    Forward,
+    Backward,
+    /// The forward pass of the first micro-batches, which needs updated parameters.
+    First,
+    /// The backward pass of the last micro-batches, after which gradients are whole.
+    Last,
+}
+
+/// What a rank of the slowest stage sends in a step.
+#[derive(Debug, Clone, Copy)]
+struct Message {
+    part: &'static str,
+    seconds: f64,
+    beside: Beside,
+    /// The part that is exposed though there is computation for it.
+    left: f64,
+}
+
+/// Collects messages.
+#[derive(Debug, Clone, Default)]
+struct Messages(Vec<Message>);
+
+impl Messages {
+    fn wait(&mut self, part: &'static str, seconds: f64) {
+        self.beside(part, seconds, (Beside::Nothing, 1.0));
+    }
+
+    fn beside(&mut self, part: &'static str, seconds: f64, (beside, left): (Beside, f64)) {
+        if seconds > 0.0 {
+            self.0.push(Message { part, seconds, beside, left });
+        }
+    }
+}
+
+/// What messages may run beside, in seconds of a step.
+struct Room {
+    /// Both passes: computation, and what it waits for meanwhile.
+    passes: f64,
+    /// The computation beside which nothing is hidden yet.
+    free: f64,
+    /// The part of the passes that is the forward one.
+    forward: f64,
+    /// Attention's core.
+    core: f64,
+    /// The part of either pass that is of the first, or last, micro-batches.
+    ends: f64,
+}
+
+impl Room {
+    fn new(job: &Job, stages: &Stages, slower: f64) -> Self {
+        let times = job.microbatches();
+        let all = times * stages.slowest * slower;
+        // A chunk passes as many micro-batches as there are stages before the next chunk, whose messages run beside
+        // these.
+        let (pp, chunks) = (f64::from(job.degrees.pp), f64::from(job.degrees.chunks));
+        let ends = (1.0 + pp * (chunks - 1.0)) / chunks;
+        Self {
+            passes: all,
+            free: all,
+            forward: stages.forward,
+            core: times * stages.core * slower,
+            ends: (ends / times).min(1.0),
+        }
+    }
+
+    /// The hidden part of a message: no more than what it may run beside, and no more than other messages leave of
+    /// all computation.
+    fn hide(&mut self, message: &Message) -> f64 {
+        let (forward, backward) = (self.passes * self.forward, self.passes * (1.0 - self.forward));
+        let window = match message.beside {
+            Beside::Nothing => 0.0,
+            Beside::Passes => self.passes,
+            Beside::Core => self.core,
+            Beside::Forward => forward,
+            Beside::Backward => backward,
+            Beside::First => forward * self.ends,
+            Beside::Last => backward * self.ends,
+        };
+        let hidden = ((1.0 - message.left) * message.seconds).min(window).min(self.free);
+        self.free -= hidden;
+        // What replicas send runs beside what one of them sends inside.
+        if message.part != "dp" {
+            self.passes += message.seconds - hidden;
+        }
+        hidden
+    }
 }
 
 fn groups(job: &Job) -> [Among; 7] {
@@ -94,7 +173,7 @@ fn groups(job: &Job) -> [Among; 7] {
     [of(d.tp, 1), of(d.cp, d.tp), of(d.etp, 1), experts, hop, all, rest]
 }
 
-fn messages(job: &Job, wires: &Wires<'_>, core: f64) -> Result<(Messages, Vec<Sent>)> {
+fn messages(job: &Job, wires: &Wires<'_>) -> Result<(Messages, Vec<Sent>)> {
     let of = |ranks, stride| Among { world: job.degrees.gpus(), group: Group::new(ranks, stride) };
     let wires = Log::new(wires);
     let times = job.microbatches();
@@ -129,16 +208,21 @@ fn messages(job: &Job, wires: &Wires<'_>, core: f64) -> Result<(Messages, Vec<Se
             let gather = wires.time(calls(gathers), AllGather, tp, act)?;
             let scatter = wires.time(calls(scatters), ReduceScatter, tp, act)?;
             if job.sharding.framework == Framework::Megatron && !job.overlap.none {
-                beside = BACKWARD * (gather + scatter) * (1.0 - DISTURBS);
+                beside = BACKWARD * (gather + scatter);
             }
             gathers * gather + scatters * scatter
         } else {
             let sums = 2.0 * passes + fed;
             sums * wires.time(("tp", sums * layers * times), AllReduce, tp, act)?
         };
+        let all = layers * times;
         // Published runs of Megatron with user buffers show no gain beyond `beside`.
-        let left = if job.overlap.tp && beside == 0.0 { TP_BESIDE * each } else { each - beside };
-        (m.tp, m.tp_hidden) = (left * layers, (each - left) * layers);
+        if job.overlap.tp && beside == 0.0 {
+            m.beside("tp", each * all, (Beside::Passes, TP_BESIDE));
+        } else {
+            m.beside("tp", beside * all, (Beside::Backward, DISTURBS));
+            m.wait("tp", (each - beside) * all);
+        }
     }
     if d.cp > 1 {
         let size = f64::from(job.micro) * f64::from(job.sequence) * model.kv_share(d.tp) * 2.0;
@@ -147,9 +231,7 @@ fn messages(job: &Job, wires: &Wires<'_>, core: f64) -> Result<(Messages, Vec<Se
         let each = gathers * wires.time(calls(gathers), AllGather, cp, size)?
             + wires.time(calls(1.0), ReduceScatter, cp, size)?;
         // A ring overlaps with attention's own blocks.
-        let total = each * layers;
-        m.cp = (total - core).max(DISTURBS * total);
-        m.cp_hidden = total - m.cp;
+        m.beside("cp", each * layers * times, (Beside::Core, DISTURBS));
     }
     let width = f64::from(model.hidden) * 2.0;
     let own = tokens / if d.sequence { tps } else { 1.0 };
@@ -161,7 +243,8 @@ fn messages(job: &Job, wires: &Wires<'_>, core: f64) -> Result<(Messages, Vec<Se
         let gathered = f64::from(experts.top_k) * own * width * f64::from(d.etp);
         for collective in [AllGather, ReduceScatter] {
             let calls = ("tp", expert_passes * moe_layers * times);
-            m.tp += expert_passes * moe_layers * wires.time(calls, collective, etp, gathered)?;
+            let each = wires.time(calls, collective, etp, gathered)?;
+            m.wait("tp", expert_passes * moe_layers * times * each);
         }
     }
     let divided = d.etp > 1 && d.sequence && gathers_all;
@@ -190,14 +273,13 @@ fn messages(job: &Job, wires: &Wires<'_>, core: f64) -> Result<(Messages, Vec<Se
                     + wires.time(calls, ReduceScatter, all, bytes)?
             }
         };
-        let total = expert_passes * pair * moe_layers;
+        let total = expert_passes * pair * moe_layers * times;
         let both = matches!(job.schedule, Schedule::DualPipe | Schedule::DualPipeV);
-        let beside = job.overlap.ep || both;
-        if d.ep > 1 {
-            m.ep = total * if beside { EP_BESIDE } else { 1.0 };
-            m.ep_hidden = total - m.ep;
-        } else {
-            m.tp += total;
+        match d.ep > 1 {
+            // One pass of a micro-batch runs beside the other pass of another.
+            true if job.overlap.ep || both => m.beside("ep", total, (Beside::Passes, EP_BESIDE)),
+            true => m.wait("ep", total),
+            false => m.wait("tp", total),
         }
     }
     if d.pp > 1 {
@@ -211,13 +293,14 @@ fn messages(job: &Job, wires: &Wires<'_>, core: f64) -> Result<(Messages, Vec<Se
         // Ranks of TP send the same unless they divide the tokens (`get_tensor_shapes`,
         // megatron/core/pipeline_parallel/schedules.py); Megatron of before 2023 scattered it.
         let sent = act / if d.sequence || job.early { tps } else { 1.0 };
-        let total = hops * wires.time(("pp", hops * times), SendRecv, hop, sent)?;
-        let beside = !job.overlap.none && d.chunks > 1 || job.overlap.pp;
-        m.hops = total * if beside { HOPS_BESIDE } else { 1.0 };
-        m.hops_hidden = total - m.hops;
+        let total = hops * times * wires.time(("pp", hops * times), SendRecv, hop, sent)?;
+        match !job.overlap.none && d.chunks > 1 || job.overlap.pp {
+            true => m.beside("pp", total, (Beside::Passes, HOPS_BESIDE)),
+            false => m.wait("pp", total),
+        }
     }
     replicas(job, &wires, &mut m)?;
-    m.dp += tied(job, &wires)?;
+    m.wait("dp", tied(job, &wires)?);
     Ok((m, wires.into_sent()))
 }
 
@@ -284,7 +367,6 @@ fn replicas(job: &Job, wires: &Log<'_, '_>, m: &mut Messages) -> Result<()> {
     let (q, w) = (job.sharding.gradient, 2.0);
     let times = job.microbatches();
     let ahead = job.sharding.gathers && !job.overlap.none;
-    let left = |hidden: bool| if hidden || ahead { BUCKET_ENDS } else { 1.0 };
     let again = job.reshards();
     // DeepSpeed's ZeRO 1 and 2 give every rank the whole sums, of which it keeps its part
     // (`allreduce_and_scatter`, deepspeed/runtime/zero/stage_1_and_2.py of
@@ -294,15 +376,18 @@ fn replicas(job: &Job, wires: &Log<'_, '_>, m: &mut Messages) -> Result<()> {
     let at_once = is_whole && job.sharding.shard == Shard::Gradients;
     let sums = if at_once { times } else { 1.0 };
     let sum = if is_whole { AllReduce } else { ReduceScatter };
-    // What sums gradients, and what gathers parameters.
-    let [mut summed, mut gathered] = [0.0; 2];
+    // What sums gradients and what gathers parameters, once a step; what units wait for in each forward and backward
+    // pass.
+    let [mut summed, mut gathered, mut forward, mut backward] = [0.0; 4];
     for held in sets(job).into_iter().filter(|held| held.params > 0.0) {
         let Held { params, units, shard, others, copies } = held;
         if job.sharding.gathers && !(job.accumulates() && again == Reshard::Never) {
             let unit = params / units;
             let calls = |each: f64| ("dp", each * units * times);
             let gathers = if again == Reshard::After { 2.0 } else { 1.0 };
-            let mut each = gathers * wires.time(calls(gathers), AllGather, shard, w * unit)?;
+            let gather = wires.time(calls(gathers), AllGather, shard, w * unit)?;
+            forward += units * times * gather;
+            let mut each = (gathers - 1.0) * gather;
             if let Reshard::Among(ranks) = again {
                 let ranks = ranks.min(shard.group.ranks);
                 let near = Among { group: Group { ranks, ..shard.group }, ..shard };
@@ -321,7 +406,7 @@ fn replicas(job: &Job, wires: &Log<'_, '_>, m: &mut Messages) -> Result<()> {
                 let units = copies * units;
                 summed += units * wires.time(("dp", units), AllReduce, others, part)?;
             }
-            m.units += units * each;
+            backward += units * times * each;
             continue;
         }
         if job.sharding.shard == Shard::Nothing {
@@ -330,7 +415,7 @@ fn replicas(job: &Job, wires: &Log<'_, '_>, m: &mut Messages) -> Result<()> {
             if job.sharding.scatters {
                 let unit = q * params / units;
                 let calls = ("dp", copies * units * times);
-                m.units += copies * units * wires.time(calls, sum, shard, unit)?;
+                backward += copies * units * times * wires.time(calls, sum, shard, unit)?;
             } else {
                 let sums = copies * sums;
                 summed += sums * wires.time(("dp", sums), sum, shard, q * params)?;
@@ -340,30 +425,43 @@ fn replicas(job: &Job, wires: &Log<'_, '_>, m: &mut Messages) -> Result<()> {
         let part = q * params / f64::from(shard.group.ranks);
         summed += copies * wires.time(("dp", copies), AllReduce, others, part)?;
     }
-    m.dp = summed * left(job.overlap.gradients) + gathered * left(job.overlap.gathers);
-    m.dp_hidden = summed + gathered - m.dp;
+    let last = if at_once { Beside::Backward } else { Beside::Last };
+    let all = !job.overlap.none;
+    for (seconds, hides, beside, left) in [
+        (forward, all, Beside::Forward, DISTURBS),
+        (backward, all, Beside::Backward, DISTURBS),
+        (summed, job.overlap.gradients || ahead, last, BUCKET_ENDS),
+        (gathered, job.overlap.gathers || ahead, Beside::First, BUCKET_ENDS),
+    ] {
+        match hides {
+            true => m.beside("dp", seconds, (beside, left)),
+            false => m.wait("dp", seconds),
+        }
+    }
     Ok(())
 }
 
 /// The step of a job whose kernels take `slower` times as long as the table of GPUs says.
 fn step(job: &Job, wires: &Wires<'_>, slower: f64) -> Result<(Vec<Part>, Vec<Sent>)> {
-    let stages = stages(job);
-    let (m, sent) = messages(job, wires, stages.core * slower)?;
-    Ok((parts(job, &m, stages.slowest * slower, stages.mean * slower), sent))
+    let (messages, sent) = messages(job, wires)?;
+    Ok((parts(job, &messages, &stages(job), slower), sent))
 }
 
-/// The parts of a step with these computing times of stages.
-fn parts(job: &Job, m: &Messages, slowest: f64, mean: f64) -> Vec<Part> {
+/// The parts of a step of stages whose kernels take `slower` times as long.
+fn parts(job: &Job, messages: &Messages, stages: &Stages, slower: f64) -> Vec<Part> {
     let times = job.microbatches();
-    let idle = job.idle();
-    let waits = m.tp + m.cp + m.ep + m.hops;
-    let units = if job.overlap.none {
-        m.units
-    } else if m.units > 0.0 {
-        (m.units - slowest - waits).max(0.0) + DISTURBS * m.units.min(slowest + waits)
-    } else {
-        0.0
-    };
+    let (slowest, mean) = (stages.slowest * slower, stages.mean * slower);
+    let mut room = Room::new(job, stages, slower);
+    let part = |what, seconds, hidden| Part { what, seconds, hidden };
+    let mut sent = ["tp", "cp", "ep", "pp", "dp"].map(|what| part(what, 0.0, 0.0));
+    for message in &messages.0 {
+        let hidden = room.hide(message);
+        for part in sent.iter_mut().filter(|part| part.what == message.part) {
+            part.seconds += message.seconds - hidden;
+            part.hidden += hidden;
+        }
+    }
+    let waits: f64 = sent.iter().filter(|p| p.what != "dp").map(|p| p.seconds).sum();
     let (dense, routed) = held(job);
     let shares = match job.sharding.shard {
         Shard::Nothing => (1.0 / job.copies(), 1.0 / job.copies()),
@@ -371,18 +469,13 @@ fn parts(job: &Job, m: &Messages, slowest: f64, mean: f64) -> Vec<Part> {
     };
     let adam = (dense / shares.0 + routed / shares.1) * ADAM / job.device.stream();
     let host = job.sharding.offload.map_or(0.0, |offload| offload.optimizer);
-    let part = |what, seconds, hidden| Part { what, seconds, hidden };
-    vec![
+    let computing = [
         part("compute", times * mean, 0.0),
         part("uneven stages", times * (slowest - mean).max(0.0), 0.0),
-        part("pipeline bubble", idle * (mean + waits), 0.0),
-        part("tp", times * m.tp, times * m.tp_hidden),
-        part("cp", times * m.cp, times * m.cp_hidden),
-        part("ep", times * m.ep, times * m.ep_hidden),
-        part("pp", times * m.hops, times * m.hops_hidden),
-        part("dp", times * units + m.dp, times * (m.units - units).max(0.0) + m.dp_hidden),
-        part("optimizer", BESIDE + adam * (1.0 - host), 0.0),
-    ]
+        part("pipeline bubble", job.idle() * (mean + waits / times), 0.0),
+    ];
+    let optimizer = part("optimizer", BESIDE + adam * (1.0 - host), 0.0);
+    computing.into_iter().chain(sent).chain([optimizer]).collect()
 }
 
 impl Estimate {

@@ -219,16 +219,17 @@ impl Sharding {
     /// From words such as `zero1, gradients kept and reduced in fp32`, `FSDP2, fp32 reduced`, `FSDP2, gradients in
     /// bf16` or `FSDP2, states in bf16`.
     pub fn read(text: &str) -> Result<Self> {
-        let text = text.to_ascii_lowercase();
+        // PyTorch writes SHARD_GRAD_OP.
+        let text = text.to_ascii_lowercase().replace('_', "-");
         let has = |word: &str| text.contains(word);
-        let fsdp = has("fsdp") || has("hsdp") || has("full_shard");
+        let fsdp = ["fsdp", "hsdp", "full-shard", "shard-grad-op"].iter().any(|word| has(word));
         let shard = if has("grad-op") || has("zero2") || has("zero-2") {
             Shard::Gradients
         } else if fsdp || has("zero3") || has("zero-3") {
             Shard::Parameters
         } else if has("zero1") || has("zero-1") || has("distributed optimizer") {
             Shard::Optimizer
-        } else if has("none") || has("ddp") || has("zero0") || has("no_shard") {
+        } else if has("none") || has("ddp") || has("zero0") || has("no-shard") {
             Shard::Nothing
         } else {
             return Err(Error::input(format!("`{text}` is not a kind of sharding")).help(
@@ -270,8 +271,10 @@ impl Sharding {
     /// A short description, with the number of replicas that share: what [`Sharding::read`] takes.
     pub fn words(self, size: u32, replicas: u32) -> String {
         let kind = match (self.shard, self.framework) {
+            (Shard::Gradients, Framework::Fsdp2) => "fsdp2 grad-op",
             (_, Framework::Fsdp2) => "fsdp2",
             (_, Framework::Megatron) if self.gathers => "megatron fsdp",
+            (Shard::Gradients, Framework::Fsdp) => "fsdp grad-op",
             (_, Framework::Fsdp) => "fsdp",
             (Shard::Nothing, _) => "none",
             (Shard::Optimizer, Framework::DeepSpeed) => "deepspeed zero1",
@@ -288,8 +291,12 @@ impl Sharding {
             _ => " bf16 reduced",
         };
         let states = if self.narrow { " bf16 states" } else { "" };
+        let host = self.offload.map_or(String::new(), |host| {
+            let parameters = if host.parameters { " and of parameters" } else { "" };
+            format!(", offload of {} of the optimizer{parameters}", host.optimizer)
+        });
         let over = if size < replicas { format!(" over {size}") } else { String::new() };
-        format!("{kind}{sums}{states}{over}")
+        format!("{kind}{sums}{states}{host}{over}")
     }
 }
 

@@ -27,6 +27,8 @@ pub(crate) struct Stages {
     pub mean: f64,
     /// Attention's core of the slowest stage: a ring of keys and values overlaps with it.
     pub core: f64,
+    /// The part of a stage's time that is its forward pass.
+    pub forward: f64,
 }
 
 /// Bytes of pointwise work per token, channel and layer.
@@ -213,5 +215,5 @@ pub(crate) fn stages(job: &Job) -> Stages {
         let left = (layers - job.deepest() * (pp - 1.0)).max(0.0);
         slowest = slowest.max(work(job, left).seconds(job) + head);
     }
-    Stages { slowest, mean, core: deepest.core_seconds(job) }
+    Stages { slowest, mean, core: deepest.core_seconds(job), forward: 1.0 / passes(job) }
 }
