@@ -6,8 +6,8 @@ use std::io::{self, Write};
 use clap::CommandFactory;
 use clap::builder::StyledStr;
 
-use super::Cli;
 use super::verbs::GROUPS;
+use super::{Cli, terminal};
 
 /// The screen without any arguments.
 const FIRST: &str = "\
@@ -38,7 +38,20 @@ pub(super) fn first(out: &mut impl Write) -> io::Result<()> {
 pub(super) fn grouped() -> io::Result<()> {
     let command = Cli::command();
     let text = text(&command);
-    command.override_help(text).print_help()
+    let mut command = command.override_help(text);
+    match terminal::is_ascii_only() {
+        true => write!(terminal::Ascii::new(io::stdout()), "{}", command.render_help()),
+        false => command.print_help(),
+    }
+}
+
+/// Writes help to standard output and errors to standard error.
+pub(super) fn print(message: &clap::Error) -> io::Result<()> {
+    match (terminal::is_ascii_only(), message.use_stderr()) {
+        (false, _) => message.print(),
+        (true, false) => write!(terminal::Ascii::new(io::stdout()), "{}", message.render()),
+        (true, true) => write!(terminal::Ascii::new(io::stderr()), "{}", message.render()),
+    }
 }
 
 fn text(command: &clap::Command) -> StyledStr {

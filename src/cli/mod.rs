@@ -156,8 +156,7 @@ pub fn run(arguments: impl Iterator<Item = OsString>) -> ExitCode {
     let verb = match verb {
         Ok(verb) => verb,
         Err(error) => {
-            // Clap writes help to standard output and errors to standard error.
-            let written = error.print().and_then(|()| io::stdout().flush());
+            let written = help::print(&error).and_then(|()| io::stdout().flush());
             return match u8::try_from(error.exit_code()).unwrap_or(2) {
                 0 => said(written.err()),
                 code => ExitCode::from(code),
