@@ -32,7 +32,7 @@ pub struct JobView {
     pub params: f64,
     /// Parameters used per token, including embeddings.
     pub active_params: f64,
-    /// The keys of its layout that are not 1 or false, such as `tp 8`.
+    /// The keys of its layout that are not 1 or false, such as `tp 8`; `etp` and `chunks` where they may be more.
     pub layout: Vec<String>,
     /// Micro-batches per step.
     pub microbatches: f64,
@@ -73,7 +73,7 @@ pub struct JobView {
     pub capacity_bytes: f64,
     /// False only if even `memory_low_bytes` are above `capacity_bytes`.
     pub fits: bool,
-    /// The recomputation; if it is not given, the least that fits, or all of it.
+    /// The recomputation; if it is not given, the least that surely fits, or all of it.
     pub recompute: String,
     /// Assumptions for what was not given.
     pub inferred: Vec<String>,
@@ -166,7 +166,8 @@ pub struct JobSearch {
     pub schema: &'static str,
     /// The job.
     pub name: String,
-    /// The part of a GPU's memory that a layout may fill, as the allocator reserves it.
+    /// The part of a GPU's memory that a layout may fill, as the allocator reserves it or, of Megatron's jobs of
+    /// before 2023, as the driver counts it.
     pub memory_bytes: f64,
     /// What the memory of a layout counts, as in its plan: `max_allocated`, `max_reserved` or `nvidia-smi`.
     pub memory_kind: &'static str,
@@ -192,7 +193,7 @@ pub struct SearchView {
 #[derive(Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct LayoutView {
-    /// The keys of its layout, such as `tp 8`: with `--set`, and those of the next three, the job is this row.
+    /// The keys of its layout, such as `tp 8`: with `--set`, those of the next three and `gpus`, the job is this row.
     pub layout: Vec<String>,
     /// Sequences per micro-batch.
     pub micro_batch: u32,

@@ -444,7 +444,9 @@ fn rank_counts(text: &str) -> Result<Vec<Option<NonZeroU32>>> {
         if parts.len() > MOST_COUNTS {
             return Err(Error::input(format!("more than {MOST_COUNTS} rank counts")).at("--n"));
         }
-        if let Some(part) = parts.iter().skip(1).find(|part| part.trim().starts_with('0')) {
+        if let Some(part) =
+            parts.iter().skip(1).find(|part| part.trim().len() > 1 && part.trim().starts_with('0'))
+        {
             return Err(Error::input(format!("`{text}` is a list, and `{part}` begins with 0"))
                 .at(format!("--n {text}"))
                 .help(format!("write {} for one number, or 8,16 for two", text.replace(',', ""))));

@@ -24,6 +24,9 @@ pub enum Asked<'a> {
 /// The name under which faults of typed keys are reported.
 pub(crate) const TYPED: &str = "--set";
 
+/// The most steps of one file: each has its machine.
+const MOST: usize = 4096;
+
 /// Reads the steps; `keys` replace keys of each.
 ///
 /// # Errors
@@ -91,6 +94,11 @@ fn load_into(
             let help = Some("write a table [step.NAME], or name a --preset".to_owned());
             let what = "the file has no step".to_owned();
             faults.borrow_mut().push(Fault::new(name, none, what, help));
+        } else if known.len() > MOST {
+            let help = Some("name one with --step, or make several files of them".to_owned());
+            let what = format!("the file has {} steps, more than {MOST}", known.len());
+            faults.borrow_mut().push(Fault::new(name, none, what, help));
+            named.clear();
         }
     }
     let settings = documents.first().map_or(Vec::new(), |(f, d)| settings(layer(f, d)));

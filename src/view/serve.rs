@@ -1,7 +1,7 @@
 //! A model being served.
 
-use super::Look;
 use super::page::Page;
+use super::{Look, counted};
 use crate::answer::serve::{PhaseView, ServeView};
 use crate::base::quantity::{Seconds, Volume};
 
@@ -21,13 +21,13 @@ pub fn serve(report: &ServeView, look: Look) -> Page {
     page.entry(
         "memory   ",
         format!(
-            "weights {:.1} of {:.1} GB, cache {} per token, room for {:.0} tokens per group; {} sequences of \
-             {} tokens: {fits}",
+            "weights {:.1} of {:.1} GB, cache {} per token, room for {:.0} tokens per group; {} of {} tokens: \
+             {fits}",
             report.weights_bytes / 1e9,
             report.capacity_bytes / 1e9,
             Volume(report.cache_bytes_per_token),
             report.cache_tokens,
-            report.sequences,
+            counted(report.sequences, "sequence"),
             report.context
         ),
     );
@@ -48,7 +48,8 @@ pub fn serve(report: &ServeView, look: Look) -> Page {
         )
     };
     if let Some(decode) = &report.decode {
-        let text = format!("one token for {} sequences {}", report.sequences, phase(decode));
+        let sequences = counted(report.sequences, "sequence");
+        let text = format!("one token for {sequences} {}", phase(decode));
         page.entry("decode   ", text);
     }
     if let Some(prefill) = &report.prefill {

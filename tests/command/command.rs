@@ -54,6 +54,39 @@ fn a_size_may_be_a_range() {
     assert_eq!(output(&format!("allreduce 1M..1K {on}")).status.code(), Some(2));
 }
 
+/// Numbers that can be read in two ways are refused; the same number twice is one row.
+#[test]
+fn typed_numbers_mean_what_they_say() {
+    for (line, said) in [
+        ("allreduce 1K...1G -n 64", "`1K...1G` is not a size"),
+        ("allreduce 1MiB -n 1,024", "begins with 0"),
+        ("allreduce 1MiB -n 8,0", "`0` ranks"),
+        ("allreduce 1MiB -n 8 --launch 1e300s", "thirty years"),
+        ("plan tests/data/jobs/two.toml --svg two.svg", "these are several jobs"),
+        (
+            "plan tests/data/jobs/llama3-70b.toml --search --gpus 64 --plot",
+            "a picture shows one step",
+        ),
+        ("plan --presets --format json", "--presets"),
+        ("import /dev/null", "the file is empty"),
+    ] {
+        let answer = output(line);
+        let error = text(&answer.stderr);
+        assert!(answer.status.code() == Some(2) && error.contains(said), "{line}: {error}");
+    }
+    let rows = |counts: &str| output(&format!("allreduce 1MiB -n {counts} --format csv")).stdout;
+    assert_eq!(rows("8,16,8"), rows("8,16"));
+}
+
+#[test]
+fn help_keeps_to_the_characters_of_the_locale() {
+    for line in ["--help", "allreduce --help", "allreduce 1MiB -n 8 --frobnicate"] {
+        let answer = collcost(line).env("LC_ALL", "C").output().expect("the command starts");
+        let (out, error) = (answer.stdout, answer.stderr);
+        assert!(out.is_ascii() && error.is_ascii() && out.len() + error.len() > 50, "{line}");
+    }
+}
+
 #[test]
 fn json_has_the_promised_keys() {
     let answer = output("allreduce --n 16 --size 1MiB --format json --all");

@@ -2,7 +2,7 @@
 //!
 //! `tests/data/published_steps.toml.gz` has 143 runs of 26 sources, each with its address. Rates of kernels
 //! (`src/plan/job/devices.toml`) were fitted to them; `src/plan/job/held_out.rs` fits them with each source left
-//! out in turn and is off by 7.1 % in the median and 16 % at p80.
+//! out in turn and is off by 7.6 % in the median and 16 % at p80.
 //!
 //! Two rows differ from the first reading of their pages. `aws-8b-32-fp8` ran two sequences a GPU, not one: its 63.5 GiB
 //! are those of torchtitan's own board with two (61.8 GiB on 128 GPUs), where one takes 47.7 GB on 8 (pytorch/ao,

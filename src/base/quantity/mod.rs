@@ -106,7 +106,11 @@ impl FromStr for Bytes {
             return parameters(text, count, dtype);
         }
         let (number, unit) = scan(text).map_err(|e| e.help(ACCEPTED))?;
-        if let Some(bytes) = unit.strip_suffix('b').filter(|u| u.len() < 2 || u.ends_with('i')) {
+        let is_prefix = |u: &&str| {
+            let letter = u.strip_suffix('i').unwrap_or(u);
+            u.is_empty() || letter.len() == 1 && "kKmMgGtTpPeE".contains(letter)
+        };
+        if let Some(bytes) = unit.strip_suffix('b').filter(is_prefix) {
             let bits = match bytes {
                 "" => "bits".to_owned(),
                 prefix if prefix.ends_with('i') => format!("{}bibits", &long_prefix(prefix)[..2]),

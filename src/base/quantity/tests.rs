@@ -32,6 +32,12 @@ fn bits_are_refused_as_a_size() {
         let e = text.parse::<Bytes>().unwrap_err();
         assert!(e.what().contains("bits, not bytes"), "{text}: {e}");
     }
+    let what = |text: &str| text.parse::<Bytes>().unwrap_err().what().to_owned();
+    assert_eq!(what("64Mib"), "`64Mib` is 64 mebibits, not bytes");
+    assert!(what("5ib").contains("is not a size"), "no bits of anything");
+    assert_eq!(what("1e300s"), "`1e300s` is not a size: unit `s` is unknown");
+    assert!("1e300s".parse::<Seconds>().unwrap_err().what().contains("thirty years"));
+    assert!("30h".parse::<Seconds>().is_ok());
 }
 
 #[test]

@@ -311,7 +311,7 @@ impl Lab {
         let ranks = u64::from(bench.query.shape.ranks);
         let weight = if self.lost > 0 { 1 + ranks / 8 } else { 1 };
         let most = self.share / PLAYS / weight;
-        // Every rank sends each segment at least once; a schedule that is too long is not built.
+        // All ranks but one send each segment, or receive it; a schedule that is too long is not built.
         if ranks * u64::from(take.price.segments.max(1)) > 2 * most {
             self.counted.insert(key, None);
             return None;

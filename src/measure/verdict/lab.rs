@@ -27,7 +27,7 @@ const SLOWER: [f64; 10] = [1.2, 1.28, 1.4, 1.56, 1.8, 2.1, 2.5, 3.1, 3.9, 5.0];
 const MOST_SIMULATED: u32 = 1024;
 /// Breaks are searched at this size and above.
 const BREAK: Bytes = Bytes(1 << 18);
-/// … each by this factor above the one before, or more: what is told apart is no nearer.
+/// … each by this factor above the one before, or more: nearer ones cannot be told apart.
 const APART: Ratio = Ratio(1.18);
 /// Factors by which calls are slower after a break, as close together.
 const FALLS: [f64; 9] = [1.5, 1.7, 2.0, 2.4, 3.0, 3.8, 4.9, 6.4, 8.5];

@@ -212,9 +212,9 @@ impl Draft {
             self.longest = base.longest;
             self.described.clone_from(&base.described);
             self.model_name = self.model_name.or_else(|| base.model_name.clone());
+            self.stored = self.stored.or_else(|| base.stored.clone());
         }
         self.called = self.called.or_else(|| base.called.clone());
-        self.stored = self.stored.or_else(|| base.stored.clone());
         self.only = self.only.or(base.only);
         self.inferred.extend(base.inferred.iter().cloned());
         self.unread.extend(base.unread.iter().cloned());
@@ -286,7 +286,10 @@ impl Draft {
     pub fn serves(&self) -> bool {
         let has = |keys: &[&str]| keys.iter().any(|key| self.get(key).is_some());
         let trains = self.says_batch() || has(&["micro_batch", "sequence"]);
-        self.get("serve").map_or(has(OF_SERVERS) && !trains, |said| said == "true")
+        match self.get("serve") {
+            Some(_) => self.flag("serve").unwrap_or(false),
+            None => has(OF_SERVERS) && !trains,
+        }
     }
 
     /// The given keys that have no effect on training.
@@ -323,6 +326,7 @@ impl Draft {
 
     /// The job of a settled draft.
     fn trained(&self, machines: &Machines<'_>, memory_only: bool) -> Result<Job> {
+        self.flag("serve")?;
         let mut inferred = self.inferred.clone();
         let mut missing: Vec<&str> = Vec::new();
         if self.model.is_none() {
@@ -424,6 +428,8 @@ impl Draft {
         });
         let machine = self.links(machines, &device, degrees.gpus(), &mut inferred)?;
         let stated = self.read("memory_kind")?.unwrap_or(match sharding.framework {
+            // XLA plans its memory before a step runs.
+            _ if device.is_tpu() => Stated::Allocated,
             Framework::Fsdp2 => Stated::Reserved,
             _ if early => Stated::Driver,
             _ => Stated::Allocated,
@@ -468,8 +474,8 @@ impl Draft {
             let peak = memory(&job);
             (job.recompute, job.least) = (peak.recompute, true);
             let why = match peak.stated(job.stated) <= job.device.capacity() {
-                true => "the least that fits",
-                false if job.recompute == Recompute::Full => "with less, more is missing",
+                true => "the least that surely fits",
+                false if job.recompute == Recompute::Full => "not even all of it surely fits",
                 false => "the least with which all tensors fit",
             };
             job.inferred.push(format!("recompute {}: {why}", job.recompute));

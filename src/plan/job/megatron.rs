@@ -130,10 +130,10 @@ const UNPRICED: &[&str] = &[
 /// Values with which such an option is as priced.
 const OFF: &[&str] = &["none", "fp32", "0", "p2p", "no_shard"];
 
-/// The names that recomputation had until 2022 (`--checkpoint-activations` alone until 2021); all of them run whole
-/// layers again.
-const CHECKPOINTS: [&str; 4] = [
+/// The names that recomputation had until 2022 (`--checkpoint-activations` alone until 2021).
+const CHECKPOINTS: [&str; 5] = [
     "checkpoint-activations",
+    "activations-checkpoint-granularity",
     "activations-checkpoint-method",
     "activations-checkpoint-num-layers",
     "checkpoint-num-layers",

@@ -76,7 +76,11 @@ pub(crate) fn memory(job: &Job) -> Memory {
         return with(job, job.recompute);
     }
     let tries = [Recompute::Nothing, Recompute::Selective, Recompute::Modules(Modules::CHEAP)];
-    let sure = |m: &Memory| m.allocated() <= 0.95 * job.device.capacity();
+    let capacity = job.device.capacity();
+    let sure = |m: &Memory| {
+        let counted = job.stated != Stated::Driver || m.stated(Stated::Driver) <= capacity;
+        m.allocated() <= 0.95 * capacity && counted
+    };
     let found = tries.into_iter().map(|recompute| with(job, recompute)).find(sure);
     found.unwrap_or_else(|| with(job, Recompute::Full))
 }

@@ -9,7 +9,7 @@
 
 use super::draft::check;
 use super::{
-    Draft, Estimate, Framework, Job, Memory, Recompute, Sharding, Wires, estimate, memory,
+    Draft, Estimate, Framework, Job, Memory, Recompute, Sharding, Stated, Wires, estimate, memory,
 };
 use crate::base::error::{Error, Result};
 use crate::base::order::rising;
@@ -203,8 +203,12 @@ pub(crate) fn search(
     let mut least = f64::INFINITY;
     for job in all {
         let memory = memory(&job);
-        least = least.min(memory.stated(super::Stated::Reserved));
-        if memory.stated(super::Stated::Reserved) > capacity {
+        let needed = memory.stated(match job.stated {
+            Stated::Driver => Stated::Driver,
+            Stated::Allocated | Stated::Reserved => Stated::Reserved,
+        });
+        least = least.min(needed);
+        if needed > capacity {
             continue;
         }
         let priced = estimate(&job, wires, slower)?;
@@ -213,7 +217,9 @@ pub(crate) fn search(
     if found.is_empty() {
         return Err(match tried {
             0 => Error::unsupported(format!("no layout of the batch divides over {gpus} GPUs"))
-                .help("use a number of GPUs whose replicas divide the batch, or a larger batch"),
+                .help(
+                    "use a number of GPUs whose replicas divide the batch, a larger batch, or leave out what --set fixes",
+                ),
             _ => Error::unsupported(format!(
                 "none of {tried} layouts fits: the least needs {:.1} GB",
                 least / 1e9

@@ -231,7 +231,10 @@ fn messages(job: &Job, wires: &Wires<'_>) -> Result<(Messages, Vec<Sent>)> {
         let each = gathers * wires.time(calls(gathers), AllGather, cp, size)?
             + wires.time(calls(1.0), ReduceScatter, cp, size)?;
         // A ring overlaps with attention's own blocks.
-        m.beside("cp", each * layers * times, (Beside::Core, DISTURBS));
+        match job.overlap.none {
+            true => m.wait("cp", each * layers * times),
+            false => m.beside("cp", each * layers * times, (Beside::Core, DISTURBS)),
+        }
     }
     let width = f64::from(model.hidden) * 2.0;
     let own = tokens / if d.sequence { tps } else { 1.0 };

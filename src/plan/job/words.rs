@@ -219,10 +219,12 @@ impl Sharding {
     /// From words such as `zero1, gradients kept and reduced in fp32`, `FSDP2, fp32 reduced`, `FSDP2, gradients in
     /// bf16` or `FSDP2, states in bf16`.
     pub fn read(text: &str) -> Result<Self> {
+        let typed = text;
         // PyTorch writes SHARD_GRAD_OP.
         let text = text.to_ascii_lowercase().replace('_', "-");
         let has = |word: &str| text.contains(word);
-        let fsdp = ["fsdp", "hsdp", "full-shard", "shard-grad-op"].iter().any(|word| has(word));
+        let words = ["fsdp", "hsdp", "full-shard", "hybrid-shard", "shard-grad-op"];
+        let fsdp = words.iter().any(|word| has(word));
         let shard = if has("grad-op") || has("zero2") || has("zero-2") {
             Shard::Gradients
         } else if fsdp || has("zero3") || has("zero-3") {
@@ -232,7 +234,7 @@ impl Sharding {
         } else if has("none") || has("ddp") || has("zero0") || has("no-shard") {
             Shard::Nothing
         } else {
-            return Err(Error::input(format!("`{text}` is not a kind of sharding")).help(
+            return Err(Error::input(format!("`{typed}` is not a kind of sharding")).help(
                 "write none, zero1, zero2, zero3 or fsdp, such as \"zero1, gradients in fp32\"",
             ));
         };

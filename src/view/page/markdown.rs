@@ -39,3 +39,14 @@ fn plain(text: &str) -> Cow<'_, str> {
         false => Cow::Borrowed(text),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_that_look_like_tags_are_no_tags() {
+        assert_eq!(plain("gr|a<d>& holds"), "gr|a&lt;d>& holds");
+        assert_eq!(plain("1 < 2 µs"), "1 < 2 µs");
+    }
+}

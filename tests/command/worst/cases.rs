@@ -435,6 +435,7 @@ pub fn own(kind: &str) -> Vec<Case> {
             text("one key and very many dots", format!("{} = 1\n", vec!["a"; LONG / 2].join("."))),
             text("a table in a table, 300000 deep", format!("[{}]\n", vec!["a"; 300_000].join("."))),
             text("very many tables", (0..90_000).map(|i| format!("[t{i}]\na=1\n")).collect()),
+            text("very many steps", (0..25_000).map(|i| format!("[step.s{i}]\npreset=\"hsdp-70b\"\n")).collect()),
             text("very many keys", (0..100_000).map(|i| format!("k{i}=1\n")).collect()),
             text("very many inline tables", format!("a = [{}]\n", "{a=1},".repeat(LONG / 6))),
             text("arrays in arrays", format!("a = {}1{}\n", "[".repeat(LONG / 2), "]".repeat(LONG / 2))),

@@ -60,6 +60,13 @@ impl<'a> Input<'a> {
     }
 }
 
+#[cfg(test)]
+#[test]
+fn a_mark_of_utf8_is_not_part_of_a_trace() {
+    let mut input = Input::Stream(Box::new(&b"\xef\xbb\xbf{\"traceEvents\": []}"[..]));
+    assert!(input.head().starts_with(b"{"));
+}
+
 /// The first bytes of a file, by which formats recognise it.
 pub(super) struct Head<'a> {
     pub bytes: &'a [u8],
