@@ -2,6 +2,9 @@
 
 use std::io::{Error, ErrorKind, Result};
 
+/// The byte order mark of UTF-8, with which some programs begin a file.
+pub(crate) const MARK: &str = "\u{feff}";
+
 /// The bytes as text, without a byte order mark.
 ///
 /// # Errors
@@ -9,8 +12,8 @@ use std::io::{Error, ErrorKind, Result};
 pub fn text(bytes: Vec<u8>) -> Result<String> {
     refuse(&bytes)?;
     let mut text = String::from_utf8(bytes).map_err(|_| binary())?;
-    if text.starts_with('\u{feff}') {
-        text.drain(..'\u{feff}'.len_utf8());
+    if text.starts_with(MARK) {
+        text.drain(..MARK.len());
     }
     Ok(text)
 }

@@ -7,6 +7,8 @@ use std::io::{self, BufRead, Chain, Cursor, Read, Take};
 
 use csv::{ByteRecord, Position, Reader, ReaderBuilder};
 
+use crate::base::encoding::MARK;
+
 /// One row: its fields from the left, as many as are wanted.
 #[derive(Default)]
 pub(super) struct Row {
@@ -148,7 +150,7 @@ impl<R: BufRead> Rows<R> {
             if row.bytes.is_empty() {
                 return Ok(false);
             }
-            if self.lines == 0 && row.bytes.starts_with(MARK) {
+            if self.lines == 0 && row.bytes.starts_with(MARK.as_bytes()) {
                 row.bytes.drain(..MARK.len());
                 row.ends.iter_mut().for_each(|end| *end -= MARK.len());
             }
@@ -188,9 +190,6 @@ impl<R: BufRead> Rows<R> {
         self.source = Source::Quoted(Box::new(reader));
     }
 }
-
-/// A byte order mark, with which some programs begin a table.
-const MARK: &[u8] = b"\xef\xbb\xbf";
 
 #[cfg(test)]
 mod tests {

@@ -109,8 +109,8 @@ impl<'f, R: BufRead> Lines<'f, R> {
             if self.buffer.starts_with(b"\xff\xfe") || self.buffer.starts_with(b"\xfe\xff") {
                 return Err(self.encoding());
             }
-            if self.buffer.starts_with(b"\xef\xbb\xbf") {
-                self.buffer.drain(..3);
+            if self.buffer.starts_with(encoding::MARK.as_bytes()) {
+                self.buffer.drain(..encoding::MARK.len());
             }
         }
         if self.buffer.contains(&0) {

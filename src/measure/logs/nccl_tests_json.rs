@@ -21,6 +21,7 @@ use super::draft::{Draft, Raw, Redop};
 use super::nccl_tests::devices::{divided, gpus, nodes};
 use super::nccl_tests::{between_readings, caveats, name, version};
 use super::{JSON, Measured, Parts};
+use crate::base::encoding::MARK;
 use crate::base::error::{Error, Result};
 use crate::base::quantity::{Ratio, Seconds};
 use crate::machine::sample::{DataType, Mode};
@@ -114,7 +115,7 @@ impl Figure {
 
 /// Whether a file begins as a document.
 pub(super) fn is(head: &[u8]) -> bool {
-    let head = head.strip_prefix(b"\xef\xbb\xbf").unwrap_or(head);
+    let head = head.strip_prefix(MARK.as_bytes()).unwrap_or(head);
     let mut text = head.iter().filter(|b| !b.is_ascii_whitespace());
     let head = &head[..head.len().min(1 << 16)];
     let has = |key: &[u8]| head.windows(key.len()).any(|part| part == key);
@@ -134,7 +135,7 @@ pub(super) fn read(input: impl BufRead, file: &str) -> Result<(Vec<Draft>, Parts
         return Err(fault(format!("the document is larger than {} MiB", LARGEST >> 20)));
     }
     let text = match std::str::from_utf8(&bytes) {
-        Ok(text) => text.trim_start_matches('\u{feff}'),
+        Ok(text) => text.trim_start_matches(MARK),
         Err(_) => return Err(fault("the document is not UTF-8".to_owned())),
     };
     let (mut drafts, mut evidence) = (Vec::new(), Parts::default());

@@ -17,7 +17,7 @@ use crate::machine::parameters::{Parameter, Parameters};
 use crate::plan::Shard;
 use crate::plan::table::Machines;
 
-/// The keys of a job.
+/// The keys of a job; those behind `serve` are of a server alone.
 pub(crate) const KEYS: &[&str] = &[
     "from",
     "gpus",
@@ -76,21 +76,10 @@ pub(crate) const KEYS: &[&str] = &[
     "quantization",
 ];
 
-/// Those of a server alone.
-const OF_SERVERS: &[&str] = &[
-    "engine",
-    "custom_all_reduce",
-    "fused_norm",
-    "all2all",
-    "dcp",
-    "context",
-    "sequences",
-    "chunk",
-    "utilization",
-    "cache_type",
-    "weights_type",
-    "quantization",
-];
+/// Those of a server alone: all behind `serve`.
+fn of_servers() -> impl Iterator<Item = &'static str> {
+    KEYS.iter().copied().skip_while(|key| *key != "serve").skip(1)
+}
 
 /// Keys as given.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -185,10 +174,7 @@ impl Draft {
             chunks: self.count("chunks_per_stage")?,
             micro: self.count("micro_batch")?,
             recompute: self.read("recompute")?,
-            sequence: self
-                .get("sequence_parallel")
-                .map(|_| self.flag("sequence_parallel"))
-                .transpose()?,
+            sequence: self.said("sequence_parallel")?,
             sharding: self.get("sharding").is_some(),
             shard_size: self.count("shard_size")?,
         })
@@ -268,10 +254,16 @@ impl Draft {
     }
 
     pub(super) fn flag(&self, key: &str) -> Result<bool> {
-        match self.get(key).map(str::to_ascii_lowercase).as_deref() {
-            Some("true" | "yes" | "on" | "1") => Ok(true),
-            None | Some("false" | "no" | "off" | "0") => Ok(false),
-            Some(text) => Err(Error::input(format!("`{text}` is neither true nor false"))
+        Ok(self.said(key)?.unwrap_or(false))
+    }
+
+    /// The same; `None` if it is not given.
+    pub(super) fn said(&self, key: &str) -> Result<Option<bool>> {
+        let Some(text) = self.get(key).map(str::to_ascii_lowercase) else { return Ok(None) };
+        match text.as_str() {
+            "true" | "yes" | "on" | "1" => Ok(Some(true)),
+            "false" | "no" | "off" | "0" => Ok(Some(false)),
+            _ => Err(Error::input(format!("`{text}` is neither true nor false"))
                 .at(format!("{key} = {text}"))
                 .help("write true or false")),
         }
@@ -284,17 +276,15 @@ impl Draft {
 
     /// Whether it serves instead of training: it says so, or has keys of a server and none of a batch.
     pub fn serves(&self) -> bool {
-        let has = |keys: &[&str]| keys.iter().any(|key| self.get(key).is_some());
-        let trains = self.says_batch() || has(&["micro_batch", "sequence"]);
-        match self.get("serve") {
-            Some(_) => self.flag("serve").unwrap_or(false),
-            None => has(OF_SERVERS) && !trains,
-        }
+        let has = |key: &str| self.get(key).is_some();
+        let trains = self.says_batch() || has("micro_batch") || has("sequence");
+        let said = self.said("serve").unwrap_or(Some(false));
+        said.unwrap_or_else(|| of_servers().any(has) && !trains)
     }
 
     /// The given keys that have no effect on training.
     pub fn unread(&self) -> Vec<String> {
-        let given = OF_SERVERS.iter().filter(|key| self.get(key).is_some());
+        let given = of_servers().filter(|key| self.get(key).is_some());
         let given = given.map(|key| format!("{key}: a key of a server"));
         self.unread.iter().cloned().chain(given).collect()
     }
@@ -456,7 +446,7 @@ impl Draft {
             node_limit,
             compiled: device.is_tpu() || self.flag("compiled")?,
             unfused_attention: unfused,
-            graphs: self.get("cuda_graphs").map(|_| self.flag("cuda_graphs")).transpose()?,
+            graphs: self.said("cuda_graphs")?,
             early,
             device,
             machine,

@@ -327,11 +327,11 @@ impl Draft {
             Exchange::Copies | Exchange::Kernels(_) if ep == 1 => Exchange::Reduce,
             read => read,
         };
-        let fused = match self.get("fused_norm") {
-            Some(_) => Some(self.flag("fused_norm")?),
-            None => (sglang && tp > 1 && dp == 1 && exchange == Exchange::Reduce)
-                .then(|| self.fuses_by_itself(&device)),
+        let by_itself = || {
+            let may = sglang && tp > 1 && dp == 1 && exchange == Exchange::Reduce;
+            may.then(|| self.fuses_by_itself(&device))
         };
+        let fused = self.said("fused_norm")?.or_else(by_itself);
         let share = self.get("utilization").map_or(Ok(0.9), share)?;
         Ok(Serve {
             name: self.name.clone(),
@@ -349,7 +349,7 @@ impl Draft {
             weights,
             cache,
             engine: self.get("engine").map(str::to_owned),
-            custom: self.get("custom_all_reduce").is_none() || self.flag("custom_all_reduce")?,
+            custom: self.said("custom_all_reduce")?.unwrap_or(true),
             fused,
             exchange,
             only: self.only,

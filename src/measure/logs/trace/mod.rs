@@ -18,6 +18,7 @@ mod torch;
 use std::io::{BufRead, Seek};
 
 use super::{Asked, Imported, Parts, Refusal};
+use crate::base::encoding::MARK;
 use crate::base::error::{Error, Result};
 use crate::machine::sample::Mode;
 use calls::Calls;
@@ -48,23 +49,15 @@ impl<'a> Input<'a> {
 
     /// Its first bytes, after a mark of UTF-8, which is skipped.
     fn head(&mut self) -> &[u8] {
-        const MARK: &[u8] = b"\xef\xbb\xbf";
         let input: &mut dyn BufRead = match self {
             Self::Stream(stream) => stream,
             Self::File(file) => file,
         };
-        if input.fill_buf().is_ok_and(|head| head.starts_with(MARK)) {
+        if input.fill_buf().is_ok_and(|head| head.starts_with(MARK.as_bytes())) {
             input.consume(MARK.len());
         }
         input.fill_buf().unwrap_or_default()
     }
-}
-
-#[cfg(test)]
-#[test]
-fn a_mark_of_utf8_is_not_part_of_a_trace() {
-    let mut input = Input::Stream(Box::new(&b"\xef\xbb\xbf{\"traceEvents\": []}"[..]));
-    assert!(input.head().starts_with(b"{"));
 }
 
 /// The first bytes of a file, by which formats recognise it.
@@ -227,4 +220,11 @@ impl Trace {
         }
         Imported { file, tables, evidence: Parts::default() }
     }
+}
+
+#[cfg(test)]
+#[test]
+fn a_mark_of_utf8_is_not_part_of_a_trace() {
+    let mut input = Input::Stream(Box::new(&b"\xef\xbb\xbf{\"traceEvents\": []}"[..]));
+    assert!(input.head().starts_with(b"{"));
 }
