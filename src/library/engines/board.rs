@@ -89,6 +89,7 @@ impl Board {
 fn capability(generation: Generation, hardware: &Hardware, text: &str) -> Option<u32> {
     let by_generation = match generation {
         Generation::Volta => 70,
+        Generation::Turing => 75,
         Generation::Ampere => 80,
         Generation::Ada => 89,
         Generation::Hopper => 90,

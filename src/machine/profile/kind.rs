@@ -60,6 +60,8 @@ words! {
     pub enum Generation {
         /// V100.
         Volta = "volta",
+        /// T4.
+        Turing = "turing",
         /// A100, A40, A30, A10, RTX 3090.
         Ampere = "ampere",
         /// L40S, L40, L20, L4, RTX 4090.
@@ -110,9 +112,12 @@ impl Generation {
     #[must_use]
     pub fn vendor(self) -> Vendor {
         match self {
-            Self::Volta | Self::Ampere | Self::Ada | Self::Hopper | Self::Blackwell => {
-                Vendor::Nvidia
-            }
+            Self::Volta
+            | Self::Turing
+            | Self::Ampere
+            | Self::Ada
+            | Self::Hopper
+            | Self::Blackwell => Vendor::Nvidia,
             Self::Cdna3 | Self::Cdna4 => Vendor::Amd,
             Self::Xe2 => Vendor::Intel,
             Self::TpuV4 | Self::TpuV5 | Self::TpuV6 | Self::TpuV7 => Vendor::Google,

@@ -185,7 +185,8 @@ mod tests {
             let said = said(typed);
             assert!(said.contains(&format!("did you mean `{name}`?")), "{typed}: {said}");
         }
-        for typed in ["mi250x", "g6e", "g6.48xlarge", "t4", "b100", "p100", "mi100", "a16", "a5000"]
+        for typed in
+            ["mi250x", "g3.16xlarge", "g4ad", "m60", "b100", "p100", "mi100", "a16", "a5000"]
         {
             assert!(
                 said(typed)

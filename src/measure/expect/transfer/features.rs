@@ -93,7 +93,7 @@ impl Features {
             _ => return None,
         };
         let generation = match hardware.generation {
-            Some(Generation::Volta) => 2,
+            Some(Generation::Volta | Generation::Turing) => 2,
             Some(Generation::Ampere) => 3,
             Some(Generation::Blackwell | Generation::Cdna4) => 5,
             _ => 4,

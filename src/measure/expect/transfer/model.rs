@@ -33,6 +33,11 @@ impl Band {
     pub(super) const fn new(half: f64, median: f64, p90: f64) -> Self {
         Self { half, median, p90 }
     }
+
+    /// Whichever is wider: several nodes that were only measured alone are known no better than one of them.
+    pub(super) fn wider(self, one: Self) -> Self {
+        if one.half > self.half { one } else { self }
+    }
 }
 
 /// How much of the error at a seen size remains at other sizes: all of it at that size, soon the part

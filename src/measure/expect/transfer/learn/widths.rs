@@ -175,7 +175,8 @@ impl Held {
                 // An unmeasured board is never more certain.
                 let none = own[1..].iter().copied().fold(0.0, f64::max);
                 for group in Group::ALL {
-                    let apart = of(group, None).leaning(none, LEAN_APART);
+                    let held_out = of(group, None);
+                    let apart = held_out.leaning(none, LEAN_APART);
                     for near in 0..4 {
                         let half = match group {
                             Group::Usual if near == 3 => none,
@@ -191,7 +192,11 @@ impl Held {
                             }),
                             _ => figures(near),
                         };
-                        bands[group as usize][several][near][region] = Band::new(half, median, p90);
+                        let mut band = Band::new(half, median, p90);
+                        if group == Group::Pcie && held_out.all.is_empty() {
+                            band = band.wider(bands[group as usize][0][near][region]);
+                        }
+                        bands[group as usize][several][near][region] = band;
                     }
                 }
             }
@@ -287,8 +292,11 @@ impl Held {
                     let usual = own(Group::Usual).band(&parent, LEAN);
                     for group in Group::ALL {
                         let own = own(group);
+                        let one = all[group as usize][0][larger][class];
                         all[group as usize][several][larger][class] = match group {
-                            _ if group == Group::Usual || own.all.is_empty() => usual,
+                            Group::Usual => usual,
+                            Group::Pcie if own.all.is_empty() => usual.wider(one),
+                            _ if own.all.is_empty() => usual,
                             _ => own.band(&parent, LEAN_APART),
                         };
                     }
