@@ -1,29 +1,36 @@
 """What collective operations cost: the library's functions, with reports as plain dictionaries.
 
 A question's keywords are the parameters of `collcost.toml` by their keys: `on`, `n`, `nodes`,
-`gpus_per_node`, `alpha`, `bw`, `alpha_inter`, `bw_inter`, ...; `collcost list parameters` names all.
+`gpus_per_node`, `alpha`, `bw`, `alpha_inter`, `bw_inter`, ...; `names("parameters")` has all.
 """
 
 import sys
-from array import array
 from collections.abc import Iterable
-from typing import Any, TypedDict, Union
+from os import PathLike
+from typing import Any, SupportsFloat, SupportsIndex, TypedDict, Union, type_check_only
 
 if sys.version_info >= (3, 12):
-    from collections.abc import Buffer
+    from collections.abc import Buffer as _Buffer
 else:
-    Buffer = Any
+    _Buffer = Any
+
+__all__ = [
+    "Error", "__version__", "bucket", "check", "choose", "compare", "crossover", "expect", "explain", "ideal",
+    "machine", "names", "plan", "price", "simulate", "times",
+]
 
 __version__: str
 
-_Size = Union[int, str]
-_Value = Union[int, float, str, None]
-_Numbers = Union[Iterable[float], Buffer]
+_Size = Union[SupportsIndex, SupportsFloat, str]
+_File = Union[str, PathLike[str]]
+_Value = Union[SupportsIndex, SupportsFloat, str, PathLike[str], None]
+_Numbers = Union[Iterable[Union[SupportsIndex, SupportsFloat, str]], _Buffer]
 _Report = dict[str, Any]
 
 class Error(ValueError):
     """A question that cannot be answered: what is wrong, where, and what would be accepted."""
 
+@type_check_only
 class Runs(TypedDict, total=False):
     algorithm: str
     protocol: str | None
@@ -32,6 +39,7 @@ class Runs(TypedDict, total=False):
     version: str | None
     rules: str
 
+@type_check_only
 class Expect(TypedDict):
     """A time that will be seen, with its band: a tenth of real times is shorter, a tenth longer."""
 
@@ -43,6 +51,7 @@ class Expect(TypedDict):
     runs: Runs
     error: dict[str, float] | None
 
+@type_check_only
 class Times(TypedDict):
     """Each as the sizes came: a list for a list, an array for an array."""
 
@@ -50,11 +59,13 @@ class Times(TypedDict):
     low_s: Any
     high_s: Any
 
+@type_check_only
 class Choice(TypedDict):
     name: str
     id: int | None
     rule: str
 
+@type_check_only
 class Point(TypedDict):
     size_bytes: int
     measured_s: float
@@ -62,13 +73,16 @@ class Point(TypedDict):
     low_s: float
     high_s: float
 
+@type_check_only
 class Cause(TypedDict):
     id: str
     what: str
+    off: float | None
     chance: float
     evidence: str
     next: str
 
+@type_check_only
 class Verdict(TypedDict):
     """`verdict` is `healthy`, `ill` or `cannot tell`; `health` is what the times look like."""
 
@@ -78,6 +92,7 @@ class Verdict(TypedDict):
     causes: list[Cause]
     notes: list[str]
 
+@type_check_only
 class Played(TypedDict):
     time_s: float
     max_sent_bytes: float
@@ -90,30 +105,30 @@ class Played(TypedDict):
 def price(
     collective: str,
     size: _Size,
-    n: int,
+    n: SupportsIndex,
     *,
-    on: str | None = None,
-    gpus_per_node: int | None = None,
-    nodes: int | None = None,
     algorithm: str | None = None,
-    alpha: str | None = None,
-    bw: str | None = None,
+    **with_: _Value,
 ) -> _Report:
     """What a collective will take, and every algorithm with its ideal price and the lower bound:
     `collcost/cost/2`."""
 
-def check(file: str = "collcost.toml") -> _Report:
+def check(file: _File = "collcost.toml") -> _Report:
     """Holds the budgets of a file against the model, or against measurements: `collcost/check/1`. A file with
     faults raises `Error`."""
 
-def machine(name: str) -> _Report:
+def machine(name: _File) -> _Report:
     """A machine: its figures, each with where it comes from."""
+
+def names(what: str = "machines") -> list[str]:
+    """The names of a part of what has any: `machines`, `collectives`, `algorithms`, `libraries`, `policies`, `topics`,
+    `contradictions`, `parameters`, `batch`."""
 
 def expect(collective: str, size: _Size, **with_: _Value) -> Expect:
     """What a call will take: time, band, what runs, and what that is known from."""
 
 def times(collective: str, sizes: _Numbers, **with_: _Value) -> Times:
-    """The same times for many sizes at once, in bytes: a list, a numpy array, whatever shows its memory."""
+    """The same times for many sizes at once, in bytes or as texts: a list, a numpy array, whatever shows its memory."""
 
 def ideal(collective: str, size: _Size, **with_: _Value) -> list[_Report]:
     """Every algorithm that applies with its ideal price, the cheapest first."""
@@ -130,7 +145,7 @@ def compare(collective: str, sizes: _Numbers, times: _Numbers, **with_: _Value) 
 def crossover(collective: str, **with_: _Value) -> _Report:
     """Where the answer changes as the size grows: what the library runs, and the lowest ideal time."""
 
-def plan(file: str) -> _Report:
+def plan(file: _File) -> _Report:
     """The collectives of the steps in a file."""
 
 def bucket(gradients: _Numbers, rule: str = "ddp", **with_: _Value) -> _Report:

@@ -222,6 +222,9 @@ pub fn price(question: &Question, algorithm: &str) -> Result<Row> {
 /// An unknown library; a file that cannot be read or has no rules; a call for which it has no rule.
 pub fn choose(question: &Question, library: &str) -> Result<Choice> {
     let query = question.query()?;
+    if let (Bytes(0), Ok(expecting)) = (query.size, Expecting::new(&Registry::builtin(), &query)) {
+        answer::select::refuse_nothing(&expecting, query.size)?;
+    }
     let site = site(&query);
     let policy = match library.strip_prefix("rules-file:") {
         Some(path) => of_file(read_rules(&Disk.text(path)?, path)?, path, &site)?,
@@ -264,7 +267,9 @@ pub fn compare(question: &Question, times: &[(Bytes, Seconds)]) -> Result<Verdic
     let query = question.query()?;
     let times = times.iter().map(|&(size, time)| Typed::Time(time).call(&query, size));
     let times = times.collect::<Result<Vec<_>>>()?;
-    judge(&Registry::builtin(), &query, None, false, &times, &Facts::default())
+    let facts =
+        Facts { typed: times.first().map(|&(_, time)| Typed::Time(time)), ..Facts::default() };
+    judge(&Registry::builtin(), &query, None, false, &times, &facts)
 }
 
 /// Where the answer changes as the size grows: what the library runs, and the lowest ideal time.
@@ -280,6 +285,10 @@ pub fn compare(question: &Question, times: &[(Bytes, Seconds)]) -> Result<Verdic
 /// # Errors
 /// As [`ideal`].
 pub fn crossover(question: &Question) -> Result<Intervals> {
+    if question.collective == Collective::Barrier {
+        return Err(Error::input("a barrier moves no data: nothing changes with its size")
+            .help("ask what it takes on other numbers of ranks"));
+    }
     answer::over_sizes(&Registry::builtin(), &question.query()?, &[])
 }
 

@@ -4,15 +4,16 @@
  *     cc examples/c/price.c -Icapi -Ltarget/capi -lcollcost -o price
  *     LD_LIBRARY_PATH=target/capi ./price
  */
+#include <assert.h>
 #include <collcost.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 /* What both sides of the border take for granted. */
-_Static_assert(sizeof(collcost_expectation) == 104, "the layout of an expectation");
-_Static_assert(offsetof(collcost_expectation, basis) == 32, "the layout of an expectation");
-_Static_assert(offsetof(collcost_expectation, runs) == 40, "the layout of an expectation");
-_Static_assert(sizeof(collcost_ideal) == 40, "the layout of an ideal price");
+static_assert(sizeof(collcost_expectation) == 104, "the layout of an expectation");
+static_assert(offsetof(collcost_expectation, basis) == 32, "the layout of an expectation");
+static_assert(offsetof(collcost_expectation, runs) == 40, "the layout of an expectation");
+static_assert(sizeof(collcost_ideal) == 40, "the layout of an ideal price");
 
 static void hold(collcost_status status)
 {

@@ -1,14 +1,15 @@
 //! The library's functions but for `price`, with a question as keywords, and reports as plain dictionaries.
 
+use std::path::{Path, PathBuf};
+
 use collcost_core::base::error::Error as Fault;
-use collcost_core::base::quantity::{Bytes, Seconds};
+use collcost_core::base::quantity::Bytes;
 use collcost_core::measure::expect::Expecting;
 use collcost_core::model::algorithm::Registry;
 use collcost_core::plan::config::is_file;
 use collcost_core::{Question, answer};
-use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use pyo3::types::{PyBool, PyDict, PyFloat, PyString};
+use pyo3::types::{PyDict, PyFloat, PyString};
 use serde_json::{Value, json};
 
 use crate::sizes::{Numbers, Row};
@@ -16,7 +17,9 @@ use crate::{Error, plain, refused};
 
 /// The size, as the command reads it: a number of bytes, or `"16MiB"`.
 pub fn size_of(size: &Bound<'_, PyAny>) -> PyResult<Bytes> {
-    size.str()?.to_string().parse().map_err(|e: Fault| refused(&e))
+    // Python itself refuses to write a number of thousands of digits.
+    let text = size.str().map_err(|e| Error::new_err(e.to_string()))?;
+    text.to_string().parse().map_err(|e: Fault| refused(&e))
 }
 
 /// Keywords of a question: any parameter by its key in `collcost.toml`.
@@ -27,13 +30,18 @@ pub fn question(
 ) -> PyResult<Question> {
     let collective = collective.parse().map_err(|e: Fault| refused(&e))?;
     let mut question = Question::new(collective, size);
+    let mut machine = None;
     for (key, value) in with.into_iter().flat_map(|with| with.iter()) {
         if value.is_none() {
             continue;
         }
         let (key, value) = (key.cast::<PyString>()?.to_string(), text(&value)?);
         let asked = match key.as_str() {
-            "on" => question.on(&value),
+            "on" | "profile" => match machine.replace(value.clone()) {
+                None => question.on(&value),
+                Some(_) => Err(Fault::input("`on` and `profile` both name the machine")
+                    .help("leave one of them out")),
+            },
             key => question.with(key, &value),
         };
         question = asked.map_err(|e| refused(&e))?;
@@ -41,10 +49,10 @@ pub fn question(
     Ok(question)
 }
 
-/// A value as the configuration writes it: `true`, and whole numbers without a point.
+/// A value as the configuration writes it: `true`, also of numpy, and whole numbers without a point.
 fn text(value: &Bound<'_, PyAny>) -> PyResult<String> {
-    if let Ok(flag) = value.cast::<PyBool>() {
-        return Ok(flag.is_true().to_string());
+    if let Ok(flag) = value.extract::<bool>() {
+        return Ok(flag.to_string());
     }
     match value.cast::<PyFloat>().map(|float| float.value()) {
         Ok(number) => Ok(number.to_string()),
@@ -52,19 +60,40 @@ fn text(value: &Bound<'_, PyAny>) -> PyResult<String> {
     }
 }
 
-/// A report of the library as plain data.
-pub fn report<T: serde::Serialize>(py: Python<'_>, found: Result<T, Fault>) -> PyResult<Py<PyAny>> {
-    let found = found.map_err(|e| refused(&e))?;
-    let text = serde_json::to_string(&found).map_err(|e| PyValueError::new_err(e.to_string()))?;
-    plain(py, &text)
+/// A file by its name, or as a path of Python's.
+pub fn name_of(file: &Path) -> PyResult<&str> {
+    file.to_str().ok_or_else(|| Error::new_err(format!("{}: not UTF-8", file.display())))
+}
+
+/// A report of the library as plain data. Other threads run while it is made.
+pub fn report<T, F>(py: Python<'_>, make: F) -> PyResult<Py<PyAny>>
+where
+    T: serde::Serialize,
+    F: FnOnce() -> Result<T, Fault> + Send,
+{
+    let text = py.detach(|| {
+        let text = serde_json::to_string(&make()?);
+        text.map_err(|e| Fault::environment(format!("the report cannot be written: {e}")))
+    });
+    plain(py, &text.map_err(|e| refused(&e))?)
 }
 
 /// A machine: its figures, each with where it comes from.
 #[pyfunction]
-pub fn machine(py: Python<'_>, name: &str) -> PyResult<Py<PyAny>> {
+pub fn machine(py: Python<'_>, name: PathBuf) -> PyResult<Py<PyAny>> {
+    let name = name_of(&name)?;
     let origin = if is_file(name) { name } else { "built in" };
-    let view = |p| answer::profile(&p, origin);
-    report(py, collcost_core::machine(name).map(view))
+    report(py, || Ok(answer::profile(&collcost_core::machine(name)?, origin)))
+}
+
+/// The names of a part of what has any: `machines`, `collectives`, `algorithms`, `policies`, `parameters` …
+#[pyfunction]
+#[pyo3(signature = (what="machines"))]
+pub fn names(py: Python<'_>, what: &str) -> PyResult<Py<PyAny>> {
+    report(py, || {
+        let list = answer::list::list(&Registry::builtin(), Some(what))?;
+        Ok(list.names().map(str::to_owned).collect::<Vec<_>>())
+    })
 }
 
 /// What a call will take: time, band, what runs, and what that is known from.
@@ -76,7 +105,8 @@ pub fn expect(
     size: &Bound<'_, PyAny>,
     with_: Option<&Bound<'_, PyDict>>,
 ) -> PyResult<Py<PyAny>> {
-    report(py, collcost_core::expect(&question(collective, size_of(size)?, with_)?))
+    let asked = question(collective, size_of(size)?, with_)?;
+    report(py, || collcost_core::expect(&asked))
 }
 
 /// The same for many sizes at once: `time_s`, `low_s`, `high_s`, each as the sizes came: a list, or an
@@ -104,6 +134,7 @@ pub fn times<'py>(
             high.push(found.high.0);
         }
         [&mut time, &mut low, &mut high].into_iter().try_for_each(Row::flush)?;
+        py.check_signals()?;
     }
     let report = PyDict::new(py);
     for (key, row) in [("time_s", time), ("low_s", low), ("high_s", high)] {
@@ -121,7 +152,8 @@ pub fn ideal(
     size: &Bound<'_, PyAny>,
     with_: Option<&Bound<'_, PyDict>>,
 ) -> PyResult<Py<PyAny>> {
-    report(py, collcost_core::ideal(&question(collective, size_of(size)?, with_)?))
+    let asked = question(collective, size_of(size)?, with_)?;
+    report(py, || collcost_core::ideal(&asked))
 }
 
 /// What a library chooses: `nccl`, `openmpi@4.1`, `mpich`, or that with a tuning file: `rules-file:PATH`.
@@ -134,8 +166,11 @@ pub fn choose(
     library: &str,
     with_: Option<&Bound<'_, PyDict>>,
 ) -> PyResult<Py<PyAny>> {
-    let found = collcost_core::choose(&question(collective, size_of(size)?, with_)?, library);
-    report(py, found.map(|c| json!({ "name": c.name, "id": c.id, "rule": c.rule })))
+    let asked = question(collective, size_of(size)?, with_)?;
+    report(py, || {
+        let c = collcost_core::choose(&asked, library)?;
+        Ok(json!({ "name": c.name, "id": c.id, "rule": c.rule }))
+    })
 }
 
 /// The formula of an algorithm, with the question's numbers, step by step.
@@ -149,7 +184,7 @@ pub fn explain(
     with_: Option<&Bound<'_, PyDict>>,
 ) -> PyResult<Py<PyAny>> {
     let asked = question(collective, size_of(size)?, with_)?;
-    report(py, collcost_core::explain(&asked, algorithm))
+    report(py, || collcost_core::explain(&asked, algorithm))
 }
 
 /// Whether measured times are healthy, and if not, why: `verdict` as the command prints it, `health` (what
@@ -163,50 +198,36 @@ pub fn compare(
     times: &Bound<'_, PyAny>,
     with_: Option<&Bound<'_, PyDict>>,
 ) -> PyResult<Py<PyAny>> {
-    let (sizes, times) = (Numbers::read(sizes)?.sizes()?, Numbers::read(times)?.values()?);
+    let (sizes, times) = (Numbers::read(sizes)?.sizes()?, Numbers::read(times)?.times()?);
     if sizes.len() != times.len() || sizes.is_empty() {
         return Err(Error::new_err("a time for each size is needed"));
     }
-    let pairs: Vec<_> = sizes.into_iter().zip(times.into_iter().map(Seconds)).collect();
-    let verdict = collcost_core::compare(&question(collective, Bytes(0), with_)?, &pairs);
-    report(
-        py,
-        verdict.map(|v| {
-            let points: Vec<Value> = v
-                .points
-                .iter()
-                .map(|p| {
-                    json!({
-                        "size_bytes": p.size.0,
-                        "measured_s": p.measured.0,
-                        "time_s": p.expected.time.0,
-                        "low_s": p.expected.low.0,
-                        "high_s": p.expected.high.0,
-                    })
+    let pairs: Vec<_> = sizes.into_iter().zip(times).collect();
+    let asked = question(collective, Bytes(0), with_)?;
+    report(py, || {
+        let verdict = collcost_core::compare(&asked, &pairs)?;
+        let points: Vec<Value> = verdict
+            .points
+            .iter()
+            .map(|p| {
+                json!({
+                    "size_bytes": p.size.0,
+                    "measured_s": p.measured.0,
+                    "time_s": p.expected.time.0,
+                    "low_s": p.expected.low.0,
+                    "high_s": p.expected.high.0,
                 })
-                .collect();
-            let causes: Vec<Value> = v
-                .causes
-                .iter()
-                .map(|c| {
-                    json!({
-                        "id": c.id,
-                        "what": c.what,
-                        "chance": c.chance.0,
-                        "evidence": c.evidence,
-                        "next": c.next,
-                    })
-                })
-                .collect();
-            json!({
-                "verdict": v.ruling,
-                "health": v.health,
-                "points": points,
-                "causes": causes,
-                "notes": v.notes,
             })
-        }),
-    )
+            .collect();
+        let run = answer::compare::run(verdict, &asked.query()?, None, None, &[]);
+        Ok(json!({
+            "verdict": run.verdict,
+            "health": run.health,
+            "points": points,
+            "causes": run.causes,
+            "notes": run.notes,
+        }))
+    })
 }
 
 /// Where the answer changes as the size grows: what the library runs, and the lowest ideal time.
@@ -217,13 +238,15 @@ pub fn crossover(
     collective: &str,
     with_: Option<&Bound<'_, PyDict>>,
 ) -> PyResult<Py<PyAny>> {
-    report(py, collcost_core::crossover(&question(collective, Bytes(0), with_)?))
+    let asked = question(collective, Bytes(0), with_)?;
+    report(py, || collcost_core::crossover(&asked))
 }
 
 /// The collectives of the steps in a file.
 #[pyfunction]
-pub fn plan(py: Python<'_>, file: &str) -> PyResult<Py<PyAny>> {
-    report(py, collcost_core::plan(file))
+pub fn plan(py: Python<'_>, file: PathBuf) -> PyResult<Py<PyAny>> {
+    let file = name_of(&file)?;
+    report(py, || collcost_core::plan(file))
 }
 
 /// Gradients of 32 bits, by their bytes in the order of registration, fused by a rule and priced.
@@ -237,7 +260,7 @@ pub fn bucket(
 ) -> PyResult<Py<PyAny>> {
     let sizes = Numbers::read(gradients)?.sizes()?;
     let asked = question("allreduce", Bytes(0), with_)?;
-    report(py, collcost_core::bucket(&asked, &sizes, rule))
+    report(py, || collcost_core::bucket(&asked, &sizes, rule))
 }
 
 /// Plays the schedule of an algorithm, or of what the library runs, message by message.
@@ -251,18 +274,16 @@ pub fn simulate(
     with_: Option<&Bound<'_, PyDict>>,
 ) -> PyResult<Py<PyAny>> {
     let asked = question(collective, size_of(size)?, with_)?;
-    report(
-        py,
-        collcost_core::simulate(&asked, algorithm).map(|o| {
-            json!({
-                "time_s": o.makespan.0,
-                "max_sent_bytes": o.max_sent.0,
-                "max_received_bytes": o.max_received.0,
-                "total_bytes": o.total.0,
-                "messages": o.messages,
-                "max_messages": o.max_messages,
-                "rounds": o.rounds,
-            })
-        }),
-    )
+    report(py, || {
+        let o = collcost_core::simulate(&asked, algorithm)?;
+        Ok(json!({
+            "time_s": o.makespan.0,
+            "max_sent_bytes": o.max_sent.0,
+            "max_received_bytes": o.max_received.0,
+            "total_bytes": o.total.0,
+            "messages": o.messages,
+            "max_messages": o.max_messages,
+            "rounds": o.rounds,
+        }))
+    })
 }

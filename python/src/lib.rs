@@ -3,6 +3,7 @@
 mod facade;
 mod sizes;
 
+use std::path::PathBuf;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use collcost_core::answer;
@@ -31,57 +32,46 @@ fn plain(py: Python<'_>, text: &str) -> PyResult<Py<PyAny>> {
 /// `size` counts as nccl-tests counts it: bytes, or a text such as "16MiB" or "7B@bf16". `on` is a
 /// built-in machine or a profile's file; `alpha` and `bw` together make a machine of two figures.
 #[pyfunction]
-#[pyo3(signature = (collective, size, n, *, on=None, gpus_per_node=None, nodes=None,
-                    algorithm=None, alpha=None, bw=None))]
-#[expect(clippy::too_many_arguments, reason = "they are keywords in Python")]
+#[pyo3(signature = (collective, size, n, *, algorithm=None, **with_))]
 fn price(
     py: Python<'_>,
     collective: &str,
     size: &Bound<'_, PyAny>,
     n: &Bound<'_, PyAny>,
-    on: Option<&Bound<'_, PyAny>>,
-    gpus_per_node: Option<&Bound<'_, PyAny>>,
-    nodes: Option<&Bound<'_, PyAny>>,
     algorithm: Option<&str>,
-    alpha: Option<&Bound<'_, PyAny>>,
-    bw: Option<&Bound<'_, PyAny>>,
+    with_: Option<&Bound<'_, PyDict>>,
 ) -> PyResult<Py<PyAny>> {
-    let with = PyDict::new(py);
-    for (key, value) in [
-        ("on", on),
-        ("n", Some(n)),
-        ("gpus_per_node", gpus_per_node),
-        ("nodes", nodes),
-        ("alpha", alpha),
-        ("bw", bw),
-    ] {
-        with.set_item(key, value)?;
+    if n.is_none() {
+        return Err(Error::new_err("`n` is the number of ranks, and None is none"));
     }
+    let with = with_.map_or_else(|| Ok(PyDict::new(py)), |with| with.copy())?;
+    with.set_item("n", n)?;
     let asked = facade::question(collective, facade::size_of(size)?, Some(&with))?;
-    let cost = |query| answer::cost(&Registry::builtin(), &query, algorithm, true);
-    facade::report(py, asked.query().and_then(cost))
+    facade::report(py, || answer::cost(&Registry::builtin(), &asked.query()?, algorithm, true))
 }
 
 /// Holds the budgets of a file against the model, or against measurements.
 #[pyfunction]
-#[pyo3(signature = (file="collcost.toml"))]
-fn check(py: Python<'_>, file: &str) -> PyResult<Py<PyAny>> {
+#[pyo3(signature = (file=PathBuf::from("collcost.toml")), text_signature = "(file='collcost.toml')")]
+fn check(py: Python<'_>, file: PathBuf) -> PyResult<Py<PyAny>> {
+    let file = facade::name_of(&file)?;
     // Waivers end by this computer's clock, as in the command.
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let today = u32::try_from(since.as_secs() / 86_400).ok().map(Date::after_epoch);
     let options = Options { today, ..Options::default() };
-    let checked = collcost_core::plan::check::check(&Disk, file, &options);
-    // As the command ends with 2: a gate that reads `failed` alone would pass.
-    if let Some(fault) = checked.faults.first() {
-        let place = format!("{}, line {}", fault.file, fault.line);
-        let error = Fault::input(fault.what.clone()).at(place);
-        return Err(refused(&match &fault.help {
-            Some(help) => error.help(help.clone()),
-            None => error,
-        }));
-    }
-    let report = answer::check::check(file, &checked, false);
-    plain(py, &serde_json::to_string(&report).unwrap_or_default())
+    facade::report(py, || {
+        let checked = collcost_core::plan::check::check(&Disk, file, &options);
+        // As the command ends with 2: a gate that reads `failed` alone would pass.
+        if let Some(fault) = checked.faults.first() {
+            let place = format!("{}, line {}", fault.file, fault.line);
+            let error = Fault::input(fault.what.clone()).at(place);
+            return Err(match &fault.help {
+                Some(help) => error.help(help.clone()),
+                None => error,
+            });
+        }
+        Ok(answer::check::check(file, &checked, false))
+    })
 }
 
 /// What collective operations cost.
@@ -92,6 +82,7 @@ fn collcost(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(price, module)?)?;
     module.add_function(wrap_pyfunction!(check, module)?)?;
     module.add_function(wrap_pyfunction!(facade::machine, module)?)?;
+    module.add_function(wrap_pyfunction!(facade::names, module)?)?;
     module.add_function(wrap_pyfunction!(facade::expect, module)?)?;
     module.add_function(wrap_pyfunction!(facade::times, module)?)?;
     module.add_function(wrap_pyfunction!(facade::ideal, module)?)?;

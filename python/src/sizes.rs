@@ -5,12 +5,13 @@
 
 use std::ops::Range;
 
-use collcost_core::base::quantity::Bytes;
-use pyo3::exceptions::PyTypeError;
+use collcost_core::base::error::Error as Fault;
+use collcost_core::base::quantity::{Bytes, Seconds};
+use pyo3::exceptions::{PyOverflowError, PyTypeError};
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyList, PyModule, PySlice};
+use pyo3::types::{PyBytes, PyList, PyModule, PySlice, PyString};
 
-use crate::Error;
+use crate::{Error, refused};
 
 /// How many numbers are read at once.
 const BLOCK: usize = 1 << 13;
@@ -61,10 +62,20 @@ impl<'py> Numbers<'py> {
         Ok(Self { len: view.len()?, held: Held::View { view, format }, came })
     }
 
-    fn part(&self, of: Range<usize>) -> PyResult<Vec<f64>> {
+    /// A part of the numbers; `read` reads one that is a text.
+    fn part(&self, of: Range<usize>, read: Reads) -> PyResult<Vec<f64>> {
         let (view, format) = match &self.held {
             Held::List(list) => {
-                return list.get_slice(of.start, of.end).iter().map(|x| x.extract()).collect();
+                let one = |x: Bound<'_, PyAny>| match x.cast::<PyString>() {
+                    Ok(text) => read(&text.to_string()).map_err(|e| refused(&e)),
+                    Err(_) => x.extract::<f64>().map_err(|e| {
+                        match e.is_instance_of::<PyOverflowError>(x.py()) {
+                            true => Error::new_err(format!("{x} is too large")),
+                            false => e,
+                        }
+                    }),
+                };
+                return list.get_slice(of.start, of.end).iter().map(one).collect();
             }
             Held::View { view, format } => (view, format),
         };
@@ -77,20 +88,21 @@ impl<'py> Numbers<'py> {
         })
     }
 
-    /// All numbers.
-    pub fn values(&self) -> PyResult<Vec<f64>> {
-        self.part(0..self.len)
+    /// All of them as times: seconds, or texts such as `5.2ms`.
+    pub fn times(&self) -> PyResult<Vec<Seconds>> {
+        let times = self.part(0..self.len, |text| Ok(text.parse::<Seconds>()?.0))?;
+        Ok(times.into_iter().map(Seconds).collect())
     }
 
-    /// All of them as sizes, in whole bytes.
+    /// All of them as sizes: whole bytes, or texts such as `16MiB`.
     pub fn sizes(&self) -> PyResult<Vec<Bytes>> {
-        whole(&self.values()?)
+        whole(&self.part(0..self.len, bytes)?)
     }
 
     /// The same, block after block.
     pub fn blocks(&self) -> impl Iterator<Item = PyResult<Vec<Bytes>>> + '_ {
         let starts = (0..self.len).step_by(BLOCK);
-        starts.map(|from| whole(&self.part(from..self.len.min(from + BLOCK))?))
+        starts.map(|from| whole(&self.part(from..self.len.min(from + BLOCK), bytes)?))
     }
 
     /// A row of as many numbers, to go back in what these came in.
@@ -142,6 +154,13 @@ impl<'py> Row<'py> {
     }
 }
 
+/// Reads a number that is a text.
+type Reads = fn(&str) -> Result<f64, Fault>;
+
+fn bytes(text: &str) -> Result<f64, Fault> {
+    Ok(text.parse::<Bytes>()?.0 as f64)
+}
+
 fn whole(values: &[f64]) -> PyResult<Vec<Bytes>> {
     // Every whole number up to here is one of f64 too; a conversion saturates.
     const MOST: f64 = 9_007_199_254_740_992.0;
@@ -167,6 +186,10 @@ fn plain(format: &str, bytes: &[u8]) -> Option<Vec<f64>> {
         "L" | "Q" => read!(u64),
         "i" => read!(i32),
         "I" => read!(u32),
+        "h" => read!(i16),
+        "H" => read!(u16),
+        "b" => read!(i8),
+        "B" => read!(u8),
         "d" => read!(f64),
         "f" => read!(f32),
         _ => None,

@@ -46,6 +46,34 @@ def test_what_says_nothing_is_refused():
         raise AssertionError((collective, sizes, n))
 
 
+def test_what_users_hand_over_is_read():
+    on = {"on": "dgx-h100", "n": 64}
+    assert "dgx-h100" in collcost.names("machines") and "n" in collcost.names("parameters")
+    texts = collcost.times("allreduce", ["16MiB", 1 << 24], **on)["time_s"]
+    assert texts[0] == texts[1]
+    typed = collcost.compare("allreduce", ["1GiB"], ["5.2ms"], on="dgx-h100", n=8)
+    assert typed == collcost.compare("allreduce", [1 << 30], [5.2e-3], on="dgx-h100", n=8)
+    budgets = ROOT / "tests/data/budgets/collcost.toml"
+    assert collcost.check(budgets)["held"] == 5
+    assert collcost.times("allreduce", array.array("H", [4096]), **on)["time_s"][0] > 0
+    for wrong in (lambda: collcost.expect("allreduce", 1, on="dgx-h100", profile="dgx-a100"),
+                  lambda: collcost.price("allreduce", 1, None), lambda: collcost.names("nothing"),
+                  lambda: collcost.times("allreduce", [2**2000], **on),
+                  lambda: collcost.expect("allreduce", 10**5000, **on),
+                  lambda: collcost.choose("allreduce", 0, **on), lambda: collcost.crossover("barrier", **on)):
+        try:
+            wrong()
+        except collcost.Error:
+            continue
+        raise AssertionError("nothing was refused")
+
+
+def test_one_number_is_judged_as_by_the_command():
+    said = command("compare", "allreduce", "--size", "1GiB", "--time", "7.5ms", "-n", "8", "--on", "dgx-h100")
+    own = collcost.compare("allreduce", [1 << 30], [7.5e-3], on="dgx-h100", n=8)
+    assert own["causes"] == said["runs"][0]["causes"], own
+
+
 def test_it_checks_budgets():
     result = collcost.check(str(ROOT / "tests/data/budgets/collcost.toml"))
     assert result["faults"] == [] and result["failed"] == 0 and result["held"] == 5

@@ -1,4 +1,4 @@
-//! Everything that a question can name: collectives, algorithms, topics, kinds of batch questions.
+//! Everything that a question can name: machines, collectives, algorithms, topics, kinds of batch questions.
 
 use serde::Serialize;
 
@@ -9,6 +9,7 @@ use crate::base::error::{Error, Result, did_you_mean};
 use crate::library::POLICIES;
 use crate::library::engines::ENGINES;
 use crate::machine::parameters::Parameter;
+use crate::machine::profile::Profile;
 use crate::model::algorithm::{Library, Registry};
 use crate::plan::config::Settings;
 
@@ -18,6 +19,9 @@ use crate::plan::config::Settings;
 pub struct List {
     /// `collcost/list/1`.
     pub schema: &'static str,
+    /// The built-in machines.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub machines: Vec<Named>,
     /// The collectives.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub collectives: Vec<Named>,
@@ -27,7 +31,7 @@ pub struct List {
     /// The libraries whose algorithms are known.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub libraries: Vec<Named>,
-    /// The policies whose rules `select` knows.
+    /// The libraries and engines whose rules `choose` knows.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub policies: Vec<Named>,
     /// The pages of `explain`.
@@ -92,8 +96,27 @@ pub struct AlgorithmEntry {
     pub ships: Vec<String>,
 }
 
+impl List {
+    /// The names in it, in its order.
+    pub fn names(&self) -> impl Iterator<Item = &'static str> {
+        let parts = [
+            &self.machines,
+            &self.collectives,
+            &self.libraries,
+            &self.policies,
+            &self.topics,
+            &self.contradictions,
+        ];
+        let named = parts.into_iter().flatten().map(|n| n.id);
+        let algorithms = self.algorithms.iter().map(|a| a.id);
+        let parameters = self.parameters.iter().map(|p| p.key);
+        named.chain(algorithms).chain(parameters).chain(self.batch.iter().copied())
+    }
+}
+
 /// The parts that can be requested.
 pub const PARTS: &[&str] = &[
+    "machines",
     "collectives",
     "algorithms",
     "libraries",
@@ -152,6 +175,7 @@ pub fn list(registry: &Registry, only: Option<&str>) -> Result<List> {
     });
     Ok(List {
         schema: "collcost/list/1",
+        machines: if wanted("machines") { machines() } else { Vec::new() },
         collectives: when("collectives", collectives.collect()),
         algorithms: if wanted("algorithms") { algorithms(registry) } else { Vec::new() },
         libraries: when("libraries", libraries.collect()),
@@ -161,6 +185,14 @@ pub fn list(registry: &Registry, only: Option<&str>) -> Result<List> {
         parameters: if wanted("parameters") { parameters() } else { Vec::new() },
         batch: if wanted("batch") { KINDS.to_vec() } else { Vec::new() },
     })
+}
+
+fn machines() -> Vec<Named> {
+    let entry = |id| {
+        let title = Profile::builtin(id).map(|p| p.title).unwrap_or_default();
+        Named { id, aliases: Profile::names_of(id).to_vec(), title }
+    };
+    Profile::names().map(entry).collect()
 }
 
 fn parameters() -> Vec<ParameterEntry> {

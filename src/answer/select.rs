@@ -396,7 +396,7 @@ fn looked_at(from: u64, to: u64) -> impl Iterator<Item = u64> {
 }
 
 /// Refuses a call that returns at once.
-pub(super) fn refuse_nothing(expecting: &Expecting<'_>, size: Bytes) -> Result<()> {
+pub(crate) fn refuse_nothing(expecting: &Expecting<'_>, size: Bytes) -> Result<()> {
     expecting.idle(size).map_or(Ok(()), |why| {
         Err(Error::input(format!("nothing is chosen: {why}")).help("give a size above 0"))
     })

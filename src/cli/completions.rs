@@ -1,12 +1,16 @@
-//! `collcost completions`: a script that completes verbs and flags.
+//! `collcost completions`: a script that completes verbs, flags, and names of machines, algorithms and policies.
 
 use std::io::Write;
 
-use clap::CommandFactory;
+use clap::builder::PossibleValuesParser;
+use clap::{Arg, Command, CommandFactory};
 use clap_complete::aot::{Bash, Elvish, Fish, Generator, PowerShell, Zsh};
 use clap_complete_nushell::Nushell;
 
 use super::Stop;
+use collcost::answer::list::{PARTS, list};
+use collcost::model::algorithm::Registry;
+use collcost::plan::preset_names;
 
 #[derive(clap::Args)]
 #[command(after_help = "\
@@ -50,9 +54,70 @@ impl Args {
         let mut command = super::Cli::command();
         command.set_bin_name("collcost");
         command.build();
+        let command = with_names(command)?;
         // The generator aborts the process if a write fails, but a closed pipe is success.
         let mut script = Vec::new();
         self.shell.generator().generate(&command, &mut script);
         Ok(out.write_all(&script)?)
+    }
+}
+
+/// The command with the names that arguments take: Clap does not know them, since their own parsers do.
+fn with_names(command: Command) -> Result<Command, Stop> {
+    let registry = Registry::builtin();
+    let part = |what| Ok::<Vec<_>, Stop>(list(&registry, Some(what))?.names().collect());
+    let known = Known {
+        machines: part("machines")?,
+        collectives: part("collectives")?,
+        algorithms: part("algorithms")?,
+        policies: part("policies")?,
+        topics: part("topics")?,
+        parts: PARTS.to_vec(),
+        presets: preset_names().collect(),
+    };
+    Ok(known.fill(command))
+}
+
+struct Known {
+    machines: Vec<&'static str>,
+    collectives: Vec<&'static str>,
+    algorithms: Vec<&'static str>,
+    policies: Vec<&'static str>,
+    topics: Vec<&'static str>,
+    parts: Vec<&'static str>,
+    presets: Vec<&'static str>,
+}
+
+impl Known {
+    fn fill(&self, command: Command) -> Command {
+        let verb = command.get_name().to_owned();
+        let command = command.mut_args(|arg| match self.names(&verb, &arg) {
+            names if names.is_empty() || !arg.get_possible_values().is_empty() => arg,
+            names => arg.value_parser(PossibleValuesParser::new(names)),
+        });
+        command.mut_subcommands(|verb| self.fill(verb))
+    }
+
+    fn names(&self, verb: &str, arg: &Arg) -> Vec<&'static str> {
+        let lists: &[&Vec<&str>] = match (verb, arg.get_long()) {
+            (_, Some("on")) => &[&self.machines],
+            (_, Some("algorithm")) => &[&self.algorithms],
+            (_, Some("policy" | "vs")) => &[&self.policies],
+            (_, Some("preset")) => &[&self.presets],
+            (_, Some(_)) => &[],
+            ("explain", None) if arg.get_id() == "what" => &[&self.collectives, &self.topics],
+            ("choose", None) => &[&self.policies, &self.collectives],
+            ("list", None) => &[&self.parts],
+            (_, None) => {
+                let value = arg.get_value_names().unwrap_or_default().join(" ");
+                match () {
+                    () if value.contains("ALGORITHM") => &[&self.algorithms],
+                    () if value.contains("COLLECTIVE") => &[&self.collectives],
+                    () if value == "NAME|FILE" => &[&self.machines],
+                    () => &[],
+                }
+            }
+        };
+        lists.iter().flat_map(|list| list.iter().copied()).collect()
     }
 }

@@ -52,6 +52,7 @@ impl Args {
         }
         let query: Query =
             queries.pop().ok_or_else(|| Error::input("no number of ranks is given"))?;
+        self.on.refuse_idle(&query)?;
         let curves = || answer::curves_over_sizes(&registry, &query, &names).map_err(place);
         if self.picture.draw(out, || Ok(plot::algorithms(&curves()?)))? {
             return Ok(());

@@ -10,8 +10,8 @@ use collcost::view;
 
 #[derive(clap::Args)]
 pub(super) struct Args {
-    /// What to list: collectives, algorithms, libraries, policies, topics, contradictions,
-    /// parameters or batch; default: all
+    /// What to list: machines, collectives, algorithms, libraries, policies, topics,
+    /// contradictions, parameters or batch; default: all
     what: Option<String>,
     #[command(flatten)]
     format: FormatFlag<Report>,

@@ -71,7 +71,9 @@ fn page(command: &clap::Command, name: String) -> Vec<u8> {
     // Writing to memory cannot fail.
     // What the short help leaves out is without a word otherwise.
     let whole = command.clone().name(name).mut_args(|arg| also_called(arg.hide_short_help(false)));
-    let _ = clap_mangen::Man::new(whole).render(&mut page);
+    let version = concat!("collcost ", env!("CARGO_PKG_VERSION"));
+    // No date, so that the same program writes the same page; what is empty would not be written at all.
+    let _ = clap_mangen::Man::new(whole).date(" ").source(version).render(&mut page);
     page.extend_from_slice(exit_status().as_bytes());
     page
 }

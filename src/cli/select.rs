@@ -122,6 +122,9 @@ impl Args {
             collective.refuse_size().map_err(|e| e.at(sizes.clone()))?;
         }
         let queries = self.on.queries(collective, Bytes(0))?;
+        if let [query] = &queries[..] {
+            self.on.refuse_idle(query)?;
+        }
         let reports = queries.into_iter().map(|query| self.one(&asked, query));
         let mut reports = reports.collect::<Result<Vec<Select>>>()?;
         if self.picture.asked() {

@@ -13,10 +13,11 @@ pub fn list(report: &List) -> Page {
             blocks.extend([Block::Heading(title.to_owned()), block]);
         }
     };
+    part("Machines", named(&report.machines));
     part("Collectives", named(&report.collectives));
     part("Algorithms", algorithms(report));
     part("Libraries", named(&report.libraries));
-    part("Policies of select", named(&report.policies));
+    part("Policies of choose", named(&report.policies));
     part("Topics of explain", named(&report.topics));
     part("Contradictions between texts and schedules", named(&report.contradictions));
     part("Parameters of a question", parameters(report));

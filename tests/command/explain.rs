@@ -525,6 +525,9 @@ fn completions_and_pages_know_every_verb() {
             assert!(script.contains(verb), "{shell} {verb}");
         }
         assert!(script.contains("gpus-per-node"), "{shell}");
+        for name in ["dgx-h100", "nvlstree", "nccl@2.27.7", "busbw"] {
+            assert!(script.contains(name), "{shell} {name}");
+        }
     }
     assert!(collcost("man").contains("collcost\\-explain"));
     let page = collcost("man explain");

@@ -65,7 +65,7 @@ fn both_eras_find_the_same_tools() {
     );
     let tools = found[3]["result"]["tools"].as_array().unwrap();
     let names: Vec<&str> = tools.iter().filter_map(|t| t["name"].as_str()).collect();
-    assert_eq!(names, ["expect", "explain", "compare", "choose", "plan"]);
+    assert_eq!(names, ["expect", "explain", "compare", "choose", "list", "plan"]);
     for tool in tools {
         jsonschema::validator_for(&tool["inputSchema"]).expect("a JSON Schema");
     }
@@ -92,6 +92,23 @@ fn its_answers_are_those_of_batch() {
     assert_eq!(result["structuredContent"]["expect"], answer["expect"]);
     let text: Value = serde_json::from_str(result["content"][0]["text"].as_str().unwrap()).unwrap();
     assert_eq!(text, result["structuredContent"]);
+}
+
+#[test]
+fn one_number_has_the_causes_that_the_command_gives() {
+    for (number, flag) in [("258GB/s", "--busbw"), ("10ms", "--time")] {
+        let fields = json!({ "collective": "allreduce", "n": 8, "points": [["1GiB", number]] });
+        let told = &replies(&[], &[&call(1, "compare", fields)])[0]["result"];
+        let command = Command::new(env!("CARGO_BIN_EXE_collcost"))
+            .args(["compare", "allreduce", "--size", "1GiB", flag, number, "-n", "8"])
+            .args(["--format", "json"])
+            .output()
+            .unwrap();
+        let said: Value = serde_json::from_slice(&command.stdout).unwrap();
+        let causes = &said["runs"][0]["causes"];
+        assert!(causes[0]["chance"].as_f64().is_some(), "{said}");
+        assert_eq!(told["structuredContent"]["compare"]["runs"][0]["causes"], *causes);
+    }
 }
 
 /// To the last digit, which reading a number and writing it again may change.

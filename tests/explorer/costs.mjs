@@ -39,10 +39,12 @@ export async function costs({ page, address, ask, near, costs, rest, slide, stat
   await compare(ask("alltoall", "1GiB", "-n", "20", ...figures, "--ports", "1hd", "--all"), true, "a gibibyte");
 
   // What is no size is said so, and changes nothing.
-  await page.fill("#size", "16Mb");
-  await page.press("#size", "Enter");
-  assert.match((await rest("size-error")).text, /not a size/);
-  assert.equal((await state()).m, String(2 ** 30));
+  for (const wrong of ["16Mb", "7B@bf16", "1,000", "-1", "", "1.5"]) {
+    await page.fill("#size", wrong);
+    await page.press("#size", "Enter");
+    assert.match((await rest("size-error")).text, /not a size/, wrong);
+    assert.equal((await state()).m, String(2 ** 30), wrong);
+  }
   await page.fill("#size", "4096");
   await page.press("#size", "Enter");
   assert.equal((await rest("size-error")).text, "");

@@ -28,9 +28,6 @@ impl Batch {
         let said = said(&fields)?;
         let (mut query, size) = self.asked(&fields, &said, None)?;
         let size = size.ok_or_else(|| missing("size_bytes"))?;
-        if let Some((key, error)) = said.idle(&query, |_| true) {
-            return Err(fields.at(error, key));
-        }
         if let Some(seen) = fields.seen()? {
             query.see([seen]).map_err(|e| fields.at(e, "seen"))?;
         }
@@ -90,7 +87,10 @@ impl Batch {
         };
         let query =
             Query::new(machine, collective, size.unwrap_or_default(), said.layout, said.params)?;
-        Ok((query, size))
+        match said.idle(&query, |_| true) {
+            Some((key, error)) => Err(fields.at(error, key)),
+            None => Ok((query, size)),
+        }
     }
 
     /// A machine by name; many questions share one.

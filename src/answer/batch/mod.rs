@@ -102,6 +102,7 @@ impl Batch {
             "choose" => return self.choose(line, out),
             "select" if q.engine.is_some() => return self.choose(line, out),
             "explain" => return self.explain(line, out),
+            "list" => return self.list(line, out),
             "compare" => return self.compare(line, out),
             "plan" => return self.plan(line, out),
             _ => {}

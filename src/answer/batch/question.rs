@@ -36,6 +36,7 @@ pub const KINDS: &[&str] = &[
     "explain",
     "compare",
     "plan",
+    "list",
 ];
 
 /// A number, or a text that is a number or has another meaning.
@@ -138,7 +139,9 @@ pub(super) fn id(line: &str) -> Option<&RawValue> {
         #[serde(borrow)]
         id: Option<&'a RawValue>,
     }
-    serde_json::from_str::<Id<'_>>(line).ok()?.id
+    // Serde would read the items of a list as fields in order.
+    let object = line.trim_start().starts_with('{');
+    serde_json::from_str::<Id<'_>>(line).ok().filter(|_| object)?.id
 }
 
 /// What `collective` or its other name, `primitive`, says.

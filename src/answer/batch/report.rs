@@ -1,7 +1,8 @@
 //! Kinds whose answer is a report, as a subcommand writes it with `--format json`: `explain`,
-//! `compare`, `plan`, and `choose` of a library.
+//! `compare`, `plan`, `list`, and `choose` of a library.
 
 use std::borrow::Cow;
+use std::mem::discriminant;
 
 use serde::Serialize;
 use serde_json::value::RawValue;
@@ -30,6 +31,7 @@ const CHOOSE: [&str; 8] =
 const EXPLAIN: [&str; 7] =
     ["id", "kind", "what", "collective", "primitive", "algorithm", "size_bytes"];
 const COMPARE: [&str; 6] = ["id", "kind", "collective", "primitive", "points", "dtype"];
+const LIST: [&str; 3] = ["id", "kind", "what"];
 const PLAN: [&str; 6] = ["id", "kind", "toml", "preset", "step", "set"];
 
 /// Where a plan has the parameters of its steps and machines.
@@ -107,14 +109,22 @@ impl Batch {
     pub(super) fn compare(&mut self, line: &str, out: &mut Vec<u8>) -> Result<()> {
         let fields = Fields::read(line, &COMPARE)?;
         let (query, _) = self.query_or(&fields, None)?;
-        let times = times(&fields, &query)?;
+        let (times, typed) = times(&fields, &query)?;
         let dtype = fields.dtype()?;
-        let facts = Facts::default();
+        let facts = Facts { typed, ..Facts::default() };
         let verdict = judge(&self.registry, &query, dtype, false, &times, &facts)?;
         let run = answer::compare::run(verdict, &query, dtype, None, &[]);
         let Machine { name, chosen, .. } = &query.machine;
         let machine = (name.clone(), *chosen, query.machine.given_in_words());
         write(out, "compare", &answer::compare::compare(machine, vec![run], Vec::new()))
+    }
+
+    /// Kind `list`: everything that has a name, or a part of it.
+    pub(super) fn list(&mut self, line: &str, out: &mut Vec<u8>) -> Result<()> {
+        let fields = Fields::read_only(line, &LIST, "names depend on no call: leave it out")?;
+        let what = fields.text("what")?;
+        let report = answer::list::list(&self.registry, what.as_deref());
+        write(out, "list", &report.map_err(|e| fields.at(e, "what"))?)
     }
 
     /// Kind `plan`: the steps of a file's text, or of a preset.
@@ -191,7 +201,7 @@ impl Files for Text<'_> {
 }
 
 /// `points`: pairs of a size with its time, or with its busbw as a text such as `200GB/s`.
-fn times(fields: &Fields<'_>, query: &Query) -> Result<Vec<(Bytes, Seconds)>> {
+fn times(fields: &Fields<'_>, query: &Query) -> Result<(Vec<(Bytes, Seconds)>, Option<Typed>)> {
     #[derive(serde::Deserialize)]
     #[serde(untagged)]
     enum One {
@@ -209,6 +219,7 @@ fn times(fields: &Fields<'_>, query: &Query) -> Result<Vec<(Bytes, Seconds)>> {
         return Err(Error::input(what).at("points").help(HELP));
     }
     let mut times = Vec::with_capacity(points.len());
+    let mut given = None;
     for (i, point) in points.into_iter().enumerate() {
         // The point, not the whole list.
         let place = |e: Error| e.at(format!("points[{i}]: {}", point.get())).or_help(HELP);
@@ -227,8 +238,15 @@ fn times(fields: &Fields<'_>, query: &Query) -> Result<Vec<(Bytes, Seconds)>> {
             },
         };
         times.push(typed.call(query, size).map_err(place)?);
+        given = Some(match given {
+            // A rate beside a time: neither is meant in another convention alone.
+            Some(other) if discriminant(&other) != discriminant(&typed) => {
+                Typed::Time(Seconds::default())
+            }
+            _ => typed,
+        });
     }
-    Ok(times)
+    Ok((times, given))
 }
 
 /// Appends the report under the kind's name.

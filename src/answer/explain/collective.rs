@@ -114,6 +114,8 @@ pub struct AlgorithmRow {
 /// More ranks than the machine connects.
 pub fn collective(registry: &Registry, query: &Query, sized: bool) -> Result<Explanation> {
     let collective = query.shape.collective;
+    // A barrier needs no size to be priced.
+    let sized = sized || collective == Collective::Barrier;
     let (n, ports) = (query.shape.ranks, query.shape.ports);
     query.machine.fabric.depth(n)?;
     let adds = switch_adds(&query.machine.fabric);

@@ -35,8 +35,11 @@ const COLLECTIVE: (&str, Takes, &str) = ("collective", Takes::Collective, "The c
 const SIZE: (&str, Takes, &str) = (
     "size_bytes",
     Size,
-    "The size as nccl-tests counts it: the vector of each rank; for an all-gather the whole result. In bytes, or as 16MiB",
+    "The size as nccl-tests counts it: the vector of each rank; for an all-gather the whole result. In bytes, or as 16MiB; a barrier has none",
 );
+
+const PROFILE: &str =
+    "The machine, such as dgx-h100: the tool list names all; a file only if the server reads files";
 
 pub(super) const TOOLS: &[Tool] = &[
     Tool {
@@ -54,7 +57,7 @@ pub(super) const TOOLS: &[Tool] = &[
             ),
             ("seen", Word, "A measured time, which adjusts the expectation: 1MiB=88us"),
         ],
-        needed: &["collective", "size_bytes"],
+        needed: &["collective"],
         of_machine: true,
     },
     Tool {
@@ -97,7 +100,7 @@ pub(super) const TOOLS: &[Tool] = &[
             (
                 "library",
                 Word,
-                "nccl, nccl@2.27.7, openmpi@4.1, mpich, vllm@0.33.0, …; all: `collcost list policies`",
+                "nccl, nccl@2.27.7, openmpi@4.1, mpich, vllm@0.33.0, …; list of policies names all",
             ),
             SIZE,
             ("dtype", Word, "The type of the elements, such as bf16"),
@@ -105,6 +108,20 @@ pub(super) const TOOLS: &[Tool] = &[
         ],
         needed: &["collective", "library"],
         of_machine: true,
+    },
+    Tool {
+        name: "list",
+        title: "What has a name",
+        about: "The names that the other tools accept: machines for `profile`, policies for `library`, algorithms, \
+                topics of explain, and the parameters that every question about a machine takes besides those \
+                listed (alpha_inter, bw_inter, placement, …).",
+        own: &[(
+            "what",
+            Word,
+            "machines, collectives, algorithms, libraries, policies, topics, contradictions or parameters",
+        )],
+        needed: &["what"],
+        of_machine: false,
     },
     Tool {
         name: "plan",
@@ -154,6 +171,7 @@ fn schema(tool: &Tool) -> Value {
             let is_number = parameter.example.parse::<f64>().is_ok();
             let kinds = if is_number { json!(["number", "string"]) } else { json!("string") };
             let text = match parameter.help.contains("such as") {
+                _ if parameter.key == "profile" => PROFILE.to_owned(),
                 true => parameter.help.to_owned(),
                 false => format!("{}, such as {}", parameter.help, parameter.example),
             };
@@ -165,7 +183,7 @@ fn schema(tool: &Tool) -> Value {
         "type": "object",
         "properties": properties,
         "required": tool.needed,
-        // All: `collcost list parameters`. An unknown name is refused with the nearest one.
+        // The tool `list` names all. An unknown name is refused with the nearest one.
         "additionalProperties": tool.of_machine,
     })
 }

@@ -23,9 +23,11 @@ const rate = (r) => short(r / 1e9) + " GB/s";
 const UNITS = { B: 1, KB: 1e3, MB: 1e6, GB: 1e9, TB: 1e12, K: 2 ** 10, M: 2 ** 20, G: 2 ** 30, T: 2 ** 40, KIB: 2 ** 10, MIB: 2 ** 20, GIB: 2 ** 30, TIB: 2 ** 40, "": 1 };
 function readSize(text) {
   const found = /^\s*(\d+(?:\.\d+)?(?:e\d+)?)\s*([a-z]*)\s*$/i.exec(text);
-  const scale = found && UNITS[found[2].toUpperCase()];
-  const size = scale && Math.round(found[1] * scale);
-  return size >= 0 && size <= 2 ** 43 && !(found[2].endsWith("b")) ? size : null;
+  const scale = found && !found[2].endsWith("b") ? UNITS[found[2].toUpperCase()] : undefined;
+  if (scale === undefined) return null;
+  // 1.1 MB are whole bytes, which the product misses by a rounding.
+  const typed = found[1] * scale, size = Math.round(typed);
+  return size <= 2 ** 43 && Math.abs(typed - size) <= 1e-9 * size ? size : null;
 }
 // Three digits, the precision of a slider.
 const round3 = (v) => Number(v.toPrecision(3));

@@ -104,7 +104,8 @@ function drawCosts() {
   const best = rows[0], factor = collective(state.c).size_means;
   const share = best.p.time > 0 ? Math.round(100 * Math.max(best.p.latency, best.p.bandwidth) / best.p.time) : 0;
   const e = expected(machine(), state.c, state.n, state.m);
-  const will = e ? ` Expected with the library: ${seconds(e[0])} (8 of 10 runs: ${seconds(e[1])} to ${seconds(e[2])}).` : "";
+  const between = Number.isInteger(Math.log2(state.m) / 2) ? "" : ", interpolated between powers of four";
+  const will = e ? ` Expected with the library${between}: ${seconds(e[0])} (8 of 10 runs: ${seconds(e[1])} to ${seconds(e[2])}).` : "";
   $("answer").textContent = `${bytes(state.m)} ${factor} ${state.n} ranks: ${best.e.title} has the lowest ideal time${state.on === NODES ? " of these" : ""}, ${seconds(best.p.time)}; ${share} % of it is ${best.p.latency > best.p.bandwidth ? "latency" : "bandwidth"}.${will}`;
   const picks = machine() && (machine().nccl[state.c] || {})[state.n];
   const pick = picks && picks.reduce((f, x) => (x[0] <= state.m ? x : f), picks[0]);

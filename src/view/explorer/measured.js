@@ -50,7 +50,7 @@ function drawMeasured() {
     ...prices.map((line, i) => plot.named(i, DATA.algorithms[line[0]].title + ", ideal")),
     ...one.all.map((m, i) => el("li", {}, el("span", { class: "sign", "aria-hidden": "true" }, signs[i % 4]), `measured: ${m.library}; ${m.source}${m.published ? ", " + m.published : ""}`))]);
   const ratios = points.filter((p) => p.told).map((p) => p.time / p.told[0]).sort((a, b) => a - b);
-  $("measured-says").textContent = `${points.length} points; ${inside} are in the band; the median is ${short(round3(ratios[Math.floor(ratios.length / 2)]))} of the expected time.` +
+  $("measured-says").textContent = `${points.length} points; ${inside} ${inside === 1 ? "is" : "are"} in the band; the median is ${short(round3(ratios[Math.floor(ratios.length / 2)]))} of the expected time.` +
     (on ? " The expectation was learned from these machines among others, so this is not a test of it; collcost accuracy measures its error on machines that it has not seen." : "");
   Object.assign($("measured-says").dataset, { points: points.length, inside });
 }
