@@ -188,8 +188,6 @@ fn plain(format: &str, bytes: &[u8]) -> Option<Vec<f64>> {
         "I" => read!(u32),
         "h" => read!(i16),
         "H" => read!(u16),
-        "b" => read!(i8),
-        "B" => read!(u8),
         "d" => read!(f64),
         "f" => read!(f32),
         _ => None,
