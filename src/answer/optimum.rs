@@ -56,6 +56,9 @@ pub struct Optimum {
     /// trees, 1 if it crosses the cut or has a length.
     #[serde(skip)]
     pub loads: Vec<f64>,
+    /// The rate itself.
+    #[serde(skip)]
+    pub exact: Rate,
 }
 
 /// A point of the frontier between latency and bandwidth.
@@ -184,6 +187,7 @@ pub fn best(graph: &Graph, collective: Collective, root: Node, trees: bool) -> R
         frontier_low: None,
         what_if: None,
         loads,
+        exact: found.rate,
     })
 }
 
@@ -209,7 +213,9 @@ fn loads(graph: &Graph, collective: Collective, found: &cost::Optimum) -> Vec<f6
     }
     match &found.proof {
         Proof::Cut(cut) | Proof::Bound(cut) => {
-            let is_in = |node: Node| cut.inside.contains(&node);
+            let mut inside = vec![false; graph.nodes.len()];
+            cut.inside.iter().for_each(|&node| inside[node as usize] = true);
+            let is_in = |node: Node| inside[node as usize];
             for (load, link) in loads.iter_mut().zip(&graph.links) {
                 *load = f64::from(u8::from(is_in(link.from) != is_in(link.to)));
             }

@@ -243,7 +243,7 @@ impl Args {
         let place = |e: Error| e.at(collective.to_string());
         let mut report = best(graph, collective, 0, false).map_err(place)?;
         if let Some(size) = self.typed_size()? {
-            let runs = what_if(graph, &[], (collective, 0), size);
+            let runs = what_if(graph, &[], (collective, 0), size, Some(report.exact));
             report.what_if = Some(runs.map_err(place)?);
         }
         self.output.format.write(out, &report, |_| view::optimum::optimum(&report))

@@ -98,8 +98,9 @@ impl Args {
         let size = size("--size", self.size.as_ref())?;
         if size.is_some() || !faults.is_empty() {
             let size = size.unwrap_or(Bytes(64 << 20));
-            report.what_if =
-                Some(what_if(&built, &faults, (collective, root), size).map_err(place)?);
+            let found = Some(report.exact);
+            let compared = what_if(&built, &faults, (collective, root), size, found);
+            report.what_if = Some(compared.map_err(place)?);
         }
         self.format.write(out, &report, |_| view::optimum::optimum(&report))
     }
