@@ -9,7 +9,7 @@ use crate::base::quantity::{Bytes, Rate, nearest};
 use crate::cost::optimum as cost;
 use crate::cost::optimum::frontier::{Point, frontier};
 use crate::cost::optimum::{Pattern, Proof, optimum, schedule};
-use crate::exchange::export::{Format, Job, Written};
+use crate::exchange::export::{Format, Job};
 use crate::machine::graph::{Graph, Node};
 use crate::model::schedule::verify;
 
@@ -267,11 +267,16 @@ impl Optimum {
     }
 }
 
-/// The trees or paths of the best rate as a schedule of one piece, verified, in MSCCL's XML.
+/// The trees or paths of the best rate as a schedule of one piece, verified, in MSCCL's XML, and what its readers
+/// refuse.
 ///
 /// # Errors
 /// The errors of [`optimum`]; parts that no vector can be cut into.
-pub fn schedule_of(graph: &Graph, collective: Collective, root: Node) -> Result<Written> {
+pub fn schedule_of(
+    graph: &Graph,
+    collective: Collective,
+    root: Node,
+) -> Result<(String, Vec<String>)> {
     let found = optimum(graph, collective, root, true)?;
     let list = schedule(graph, collective, root, &found.patterns.unwrap_or_default());
     let list = list.ok_or_else(|| {
@@ -280,7 +285,8 @@ pub fn schedule_of(graph: &Graph, collective: Collective, root: Node) -> Result<
     })?;
     verify(&list).map_err(|fault| Error::unsupported(format!("the schedule is wrong: {fault}")))?;
     let job = Job { schedule: &list, name: "optimum", size: Bytes(0), gamma: None };
-    Format::named("msccl")?.write(&job)
+    let written = Format::named("msccl")?.write(&job)?;
+    Ok((written.to_string(), written.notes))
 }
 
 struct Names<'a> {

@@ -80,9 +80,9 @@ impl Args {
                 .into());
         }
         if let Some(file) = &self.schedule {
-            let written = schedule_of(&graph, collective, root).map_err(place)?;
-            write_whole("--schedule", Path::new(file), &written.text)?;
-            written.notes.iter().for_each(|note| say(format_args!("note: {note}")));
+            let (text, notes) = schedule_of(&graph, collective, root).map_err(place)?;
+            write_whole("--schedule", Path::new(file), &text)?;
+            notes.iter().for_each(|note| say(format_args!("note: {note}")));
         }
         let mut report = best(&graph, collective, root, self.trees).map_err(place)?;
         if self.frontier {
