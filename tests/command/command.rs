@@ -479,6 +479,16 @@ fn a_folder_as_standard_input_is_refused() {
     }
 }
 
+/// Nothing is measured in it, whatever could be held out of more.
+#[test]
+fn a_folder_without_files_is_refused_as_one() {
+    let folder = tempfile::tempdir().unwrap();
+    let answer = collcost("accuracy").arg(folder.path()).output().unwrap();
+    let said = text(&answer.stderr);
+    assert_eq!(answer.status.code(), Some(2), "{said}");
+    assert!(said.starts_with("error: the folder has no files\n"), "{said}");
+}
+
 #[test]
 fn batch_writes_json_or_an_error() {
     let pipeline =
