@@ -185,8 +185,21 @@ pub struct SearchView {
     pub tried: usize,
     /// The number of those that fit.
     pub fitting: usize,
+    /// Why others were not tried; absent if none was left out.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub refused: Vec<RefusedView>,
     /// The fastest first; each further one needs less memory than those before it.
     pub pareto: Vec<LayoutView>,
+}
+
+/// Layouts that contradict the job or themselves.
+#[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct RefusedView {
+    /// The reason.
+    pub why: String,
+    /// How many layouts it left out.
+    pub layouts: usize,
 }
 
 /// One layout.
@@ -267,7 +280,10 @@ fn searched(gpus: u32, found: &Searched, file: &Draft) -> SearchView {
         memory_bytes: found.memory.reported(&found.job),
     };
     let pareto = found.pareto.iter().map(one).collect();
-    SearchView { gpus, tried: found.tried, fitting: found.fitting, pareto }
+    let refused =
+        found.refused.iter().map(|(why, &layouts)| RefusedView { why: why.clone(), layouts });
+    let refused = refused.collect();
+    SearchView { gpus, tried: found.tried, fitting: found.fitting, refused, pareto }
 }
 
 fn typed(files: &dyn Files, set: &[(String, String)]) -> Result<Draft> {

@@ -9,7 +9,7 @@ use crate::base::quantity::{Bytes, Rate, nearest};
 use crate::cost::optimum as cost;
 use crate::cost::optimum::frontier::{Point, frontier};
 use crate::cost::optimum::{Pattern, Proof, optimum, schedule};
-use crate::exchange::export::{Format, Job, Written};
+use crate::exchange::export::{Format, Job};
 use crate::machine::graph::{Graph, Node};
 use crate::model::schedule::verify;
 
@@ -56,6 +56,9 @@ pub struct Optimum {
     /// trees, 1 if it crosses the cut or has a length.
     #[serde(skip)]
     pub loads: Vec<f64>,
+    /// The rate itself.
+    #[serde(skip)]
+    pub exact: Rate,
 }
 
 /// A point of the frontier between latency and bandwidth.
@@ -184,6 +187,7 @@ pub fn best(graph: &Graph, collective: Collective, root: Node, trees: bool) -> R
         frontier_low: None,
         what_if: None,
         loads,
+        exact: found.rate,
     })
 }
 
@@ -209,7 +213,9 @@ fn loads(graph: &Graph, collective: Collective, found: &cost::Optimum) -> Vec<f6
     }
     match &found.proof {
         Proof::Cut(cut) | Proof::Bound(cut) => {
-            let is_in = |node: Node| cut.inside.contains(&node);
+            let mut inside = vec![false; graph.nodes.len()];
+            cut.inside.iter().for_each(|&node| inside[node as usize] = true);
+            let is_in = |node: Node| inside[node as usize];
             for (load, link) in loads.iter_mut().zip(&graph.links) {
                 *load = f64::from(u8::from(is_in(link.from) != is_in(link.to)));
             }
@@ -261,11 +267,16 @@ impl Optimum {
     }
 }
 
-/// The trees or paths of the best rate as a schedule of one piece, verified, in MSCCL's XML.
+/// The trees or paths of the best rate as a schedule of one piece, verified, in MSCCL's XML, and what its readers
+/// refuse.
 ///
 /// # Errors
 /// The errors of [`optimum`]; parts that no vector can be cut into.
-pub fn schedule_of(graph: &Graph, collective: Collective, root: Node) -> Result<Written> {
+pub fn schedule_of(
+    graph: &Graph,
+    collective: Collective,
+    root: Node,
+) -> Result<(String, Vec<String>)> {
     let found = optimum(graph, collective, root, true)?;
     let list = schedule(graph, collective, root, &found.patterns.unwrap_or_default());
     let list = list.ok_or_else(|| {
@@ -274,7 +285,8 @@ pub fn schedule_of(graph: &Graph, collective: Collective, root: Node) -> Result<
     })?;
     verify(&list).map_err(|fault| Error::unsupported(format!("the schedule is wrong: {fault}")))?;
     let job = Job { schedule: &list, name: "optimum", size: Bytes(0), gamma: None };
-    Format::named("msccl")?.write(&job)
+    let written = Format::named("msccl")?.write(&job)?;
+    Ok((written.to_string(), written.notes))
 }
 
 struct Names<'a> {

@@ -110,17 +110,51 @@ pub fn verify(
     ranks: &[u32],
     segments: &[u32],
 ) -> Result<Verification> {
-    let mut lines = Vec::new();
-    let mut without = Vec::new();
+    verify_telling(registry, collectives, name, (ranks, segments), |_| ())
+}
+
+/// What [`verify_telling`] is about to verify.
+#[derive(Debug, Clone, Copy)]
+pub struct Next {
+    /// How many algorithms are verified already, of how many.
+    pub done: usize,
+    /// All of them.
+    pub of: usize,
+    /// The collective.
+    pub collective: Collective,
+    /// The algorithm's id.
+    pub algorithm: &'static str,
+}
+
+/// The same, over ranks and segments; `tell` hears of each algorithm before it is verified, since all together
+/// may take long.
+///
+/// # Errors
+/// Those of [`verify`].
+pub fn verify_telling(
+    registry: &Registry,
+    collectives: &[Collective],
+    name: Option<&str>,
+    (ranks, segments): (&[u32], &[u32]),
+    mut tell: impl FnMut(Next),
+) -> Result<Verification> {
+    let mut all = Vec::new();
     for &collective in collectives {
         let algorithms: Vec<_> = match name {
             Some(name) => vec![registry.find(collective, name)?.algorithm],
             None => registry.of(collective).collect(),
         };
+        all.push((collective, algorithms));
+    }
+    let of = all.iter().map(|(_, algorithms)| algorithms.len()).sum();
+    let (mut done, mut lines, mut without) = (0, Vec::new(), Vec::new());
+    for (collective, algorithms) in all {
         let mut none = Vec::new();
         for algorithm in algorithms {
-            let trial = try_out(algorithm, collective, ranks, segments)?;
             let id = algorithm.meta().id;
+            tell(Next { done, of, collective, algorithm: id });
+            done += 1;
+            let trial = try_out(algorithm, collective, ranks, segments)?;
             if trial.schedules == 0 {
                 none.push(id);
                 continue;

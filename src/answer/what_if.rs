@@ -6,7 +6,7 @@ use serde::Serialize;
 use crate::base::collective::Collective;
 use crate::base::error::Result;
 use crate::base::order::rising;
-use crate::base::quantity::{Bytes, nearest};
+use crate::base::quantity::{Bytes, Rate, nearest};
 use crate::cost::optimum::optimum;
 use crate::cost::traffic::{Times, simulate_one};
 use crate::machine::graph::{Fault, Graph, Node};
@@ -58,7 +58,8 @@ pub struct RunView {
     pub bound_by: Option<String>,
 }
 
-/// The times of `collective` on `graph` and with `faults`, each as typed and as parsed.
+/// The times of `collective` on `graph` and with `faults`, each as typed and as parsed; `found` is the best rate
+/// with them, if it is known already.
 ///
 /// # Errors
 /// The errors of [`optimum`] and of faults.
@@ -67,11 +68,13 @@ pub fn what_if(
     faults: &[(String, Fault)],
     (collective, root): (Collective, Node),
     size: Bytes,
+    found: Option<Rate>,
 ) -> Result<WhatIf> {
     let only: Vec<Fault> = faults.iter().map(|(_, fault)| fault.clone()).collect();
     let faulty = graph.with_faults(&only)?;
-    let [built, found] = [graph, &faulty].map(|graph| optimum(graph, collective, root, false));
-    let (built, found) = (built?.rate, found?.rate);
+    let best = |graph: &Graph| Ok(optimum(graph, collective, root, false)?.rate);
+    let found = found.map_or_else(|| best(&faulty), Ok)?;
+    let built = if faults.is_empty() { found } else { best(graph)? };
     let least = |rate| size.0 as f64 / nearest(rate);
     let shape = Shape::new(collective, graph.ranks);
     let registry = Registry::builtin();

@@ -151,6 +151,11 @@ impl Data {
                 files.push(path.to_string_lossy().into_owned());
             }
         }
+        if files.is_empty() {
+            return Err(Error::input("the folder has no files").at(name).help(
+                "give measurements, or a folder of them: CSV or logs, as import reads them",
+            ));
+        }
         files.sort();
         let folder = Path::new(name).canonicalize().map_err(fault)?;
         let machine = folder.file_name().map(|n| n.to_string_lossy().into_owned());

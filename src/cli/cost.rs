@@ -154,6 +154,7 @@ impl Args {
         }
         let registry = Registry::builtin();
         let only = self.algorithm.as_deref();
+        self.on.refuse_segments(collective, only)?;
         let first =
             queries.first().cloned().ok_or_else(|| Error::input("no number of ranks is given"))?;
         let place = |e: Error| match only {
@@ -243,7 +244,7 @@ impl Args {
         let place = |e: Error| e.at(collective.to_string());
         let mut report = best(graph, collective, 0, false).map_err(place)?;
         if let Some(size) = self.typed_size()? {
-            let runs = what_if(graph, &[], (collective, 0), size);
+            let runs = what_if(graph, &[], (collective, 0), size, Some(report.exact));
             report.what_if = Some(runs.map_err(place)?);
         }
         self.output.format.write(out, &report, |_| view::optimum::optimum(&report))

@@ -14,6 +14,7 @@ use collcost::base::encoding;
 use collcost::base::error::{Error, Result};
 use collcost::base::quantity::Bytes;
 use collcost::measure::logs::Input;
+use flate2::bufread::GzDecoder;
 
 /// The longest text that is read as a whole.
 const TEXT: u64 = 128 << 20;
@@ -256,7 +257,7 @@ fn unpacked(input: Box<dyn Read>) -> io::Result<Box<dyn BufRead>> {
     if !head.starts_with(GZIP) {
         return Ok(Box::new(input));
     }
-    let unpacked = Unpacked { inner: flate2::bufread::MultiGzDecoder::new(input), taken, given: 0 };
+    let unpacked = Unpacked { member: Some(GzDecoder::new(input)), taken, given: 0 };
     Ok(Box::new(BufReader::with_capacity(ROOM, unpacked)))
 }
 
@@ -308,16 +309,41 @@ impl<R: Read> Read for Counted<R> {
     }
 }
 
-/// Unpacked data, limited in proportion to the packed data.
+/// Unpacked data, limited in proportion to the packed data: one member of gzip after the other.
 struct Unpacked<R> {
-    inner: R,
+    member: Option<GzDecoder<R>>,
     taken: Rc<Cell<u64>>,
     given: u64,
 }
 
-impl<R: Read> Read for Unpacked<R> {
+impl<R: BufRead> Unpacked<R> {
+    /// The next bytes of a member; none at the end of the last one.
+    fn members(&mut self, room: &mut [u8]) -> io::Result<usize> {
+        while let Some(member) = &mut self.member {
+            let read = member.read(room)?;
+            if read > 0 || room.is_empty() {
+                return Ok(read);
+            }
+            let rest = member.get_mut().fill_buf()?;
+            if rest.is_empty() {
+                break;
+            }
+            if !rest.starts_with(&GZIP[..rest.len().min(GZIP.len())]) {
+                let what = format!(
+                    "what follows its gzip data, which unpack to {}, is not gzip: cut it off",
+                    Bytes(self.given)
+                );
+                return Err(io::Error::new(ErrorKind::InvalidData, what));
+            }
+            self.member = self.member.take().map(|ended| GzDecoder::new(ended.into_inner()));
+        }
+        Ok(0)
+    }
+}
+
+impl<R: BufRead> Read for Unpacked<R> {
     fn read(&mut self, room: &mut [u8]) -> io::Result<usize> {
-        let read = self.inner.read(room)?;
+        let read = self.members(room)?;
         self.given += read as u64;
         if self.given > LOG || self.given > UNPACKED.max(PACKED * self.taken.get()) {
             let (taken, given) = (Bytes(self.taken.get()), Bytes(self.given));
@@ -360,6 +386,12 @@ mod tests {
         let rows: String = (0..200_000).map(|i| format!("{i},{},{}\n", i * 7, i % 13)).collect();
         assert_eq!(read(packed(rows.as_bytes())).unwrap(), rows.len());
         assert_eq!(read(packed(&[b' '; 1 << 20])).unwrap(), 1 << 20, "short, however alike");
+        let twice = [packed(b"1\n"), packed(b"2\n")].concat();
+        assert_eq!(read(twice.clone()).unwrap(), 4, "one member after the other");
+        let tail = read([&twice[..], b"tail"].concat()).unwrap_err().to_string();
+        assert!(tail.contains("which unpack to 4 B, is not gzip"), "{tail}");
+        let short = read(twice[..twice.len() - 4].to_vec()).unwrap_err();
+        assert_eq!(short.kind(), ErrorKind::UnexpectedEof);
         let bomb = packed(&vec![0; 64 << 20]);
         assert_eq!(read(bomb).unwrap_err().kind(), ErrorKind::FileTooLarge);
     }

@@ -58,7 +58,7 @@ impl Args {
 /// Writes the page of a command and those of its verbs.
 fn pages(command: &clap::Command, name: &str, folder: &Path) -> Result<(), Error> {
     let text = page(command, name.to_owned());
-    write_whole("--out", &folder.join(format!("{name}.1")), &String::from_utf8_lossy(&text))?;
+    write_whole("--out", &folder.join(format!("{name}.1")), String::from_utf8_lossy(&text))?;
     command
         .get_subcommands()
         .filter(|verb| verb.get_name() != "help" && !verb.is_hide_set())

@@ -80,9 +80,9 @@ impl Args {
                 .into());
         }
         if let Some(file) = &self.schedule {
-            let written = schedule_of(&graph, collective, root).map_err(place)?;
-            write_whole("--schedule", Path::new(file), &written.text)?;
-            written.notes.iter().for_each(|note| say(format_args!("note: {note}")));
+            let (text, notes) = schedule_of(&graph, collective, root).map_err(place)?;
+            write_whole("--schedule", Path::new(file), &text)?;
+            notes.iter().for_each(|note| say(format_args!("note: {note}")));
         }
         let mut report = best(&graph, collective, root, self.trees).map_err(place)?;
         if self.frontier {
@@ -98,8 +98,9 @@ impl Args {
         let size = size("--size", self.size.as_ref())?;
         if size.is_some() || !faults.is_empty() {
             let size = size.unwrap_or(Bytes(64 << 20));
-            report.what_if =
-                Some(what_if(&built, &faults, (collective, root), size).map_err(place)?);
+            let found = Some(report.exact);
+            let compared = what_if(&built, &faults, (collective, root), size, found);
+            report.what_if = Some(compared.map_err(place)?);
         }
         self.format.write(out, &report, |_| view::optimum::optimum(&report))
     }

@@ -6,8 +6,9 @@
 //! that is not a file, such as a pipe or a device, is written to directly.
 
 use std::ffi::OsString;
+use std::fmt::Display;
 use std::fs::{self, File, Metadata, OpenOptions};
-use std::io::{self, ErrorKind, Write};
+use std::io::{self, BufWriter, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
 use collcost::base::error::{Error, Result};
@@ -25,10 +26,10 @@ const PART: &str = ".part";
 /// # Errors
 /// A file that cannot exist there, which is the caller's fault; a full disk or a reader that left,
 /// which is not.
-pub(super) fn write_whole(flag: &str, file: &Path, text: &str) -> Result<()> {
+pub(super) fn write_whole(flag: &str, file: &Path, text: impl Display) -> Result<()> {
     refuse_dash(flag, file)?;
     let written = match Place::of(file) {
-        Ok(Place::Open(mut open)) => put(&mut open, text),
+        Ok(Place::Open(open)) => put(open, text),
         Ok(Place::File(target)) => target.write(text, Taken::Replaced),
         Err(e) => Err(e),
     };
@@ -73,7 +74,7 @@ fn refuse_dash(flag: &str, file: &Path) -> Result<()> {
 ///
 /// # Errors
 /// As [`write_whole`].
-pub(super) fn write_new(flag: &str, file: &Path, text: &str) -> Result<bool> {
+pub(super) fn write_new(flag: &str, file: &Path, text: impl Display) -> Result<bool> {
     let written = Target::named(file).and_then(|target| target.write(text, Taken::Refused));
     match written {
         Ok(()) => Ok(true),
@@ -152,8 +153,16 @@ fn fault(flag: &str, file: &Path, error: &io::Error) -> Error {
     }
 }
 
-fn put(open: &mut File, text: &str) -> io::Result<()> {
-    open.write_all(text.as_bytes()).and_then(|()| open.flush())
+/// Bytes that are written at once.
+const AT_ONCE: usize = 1 << 16;
+
+/// Writes what `text` displays, which may be more than fits in memory.
+fn put(open: impl Write, text: impl Display) -> io::Result<()> {
+    let mut open = BufWriter::with_capacity(AT_ONCE, open);
+    let done = write!(open, "{text}").and_then(|()| open.flush());
+    // What is left of a failed write is not tried again.
+    let _ = open.into_parts();
+    done
 }
 
 /// What to do with a file that exists already.
@@ -228,7 +237,7 @@ impl Target {
         Ok(Self { path: folder.join(name), folder })
     }
 
-    fn write(&self, text: &str, taken: Taken) -> io::Result<()> {
+    fn write(&self, text: impl Display, taken: Taken) -> io::Result<()> {
         let before = self.before()?;
         if before.is_some() && taken == Taken::Refused {
             return Err(ErrorKind::AlreadyExists.into());
@@ -321,15 +330,26 @@ fn named() -> tempfile::Builder<'static, 'static> {
 }
 
 /// Writes the whole text, sets the mode and owner of the replaced file, and syncs.
-fn fill(mut file: &File, text: &str, before: Option<&Metadata>) -> io::Result<()> {
-    for part in text.as_bytes().chunks(1 << 16) {
-        disk::asked(|| file.write_all(part))?;
-    }
+fn fill(file: &File, text: impl Display, before: Option<&Metadata>) -> io::Result<()> {
+    put(Asked(file), text)?;
     if let Some(before) = before {
         keep_owner(file, before)?;
         disk::asked(|| file.set_permissions(before.permissions()))?;
     }
     disk::asked(|| file.sync_all())
+}
+
+/// A file whose disk is asked before each part.
+struct Asked<'a>(&'a File);
+
+impl Write for Asked<'_> {
+    fn write(&mut self, part: &[u8]) -> io::Result<usize> {
+        disk::asked(|| self.0.write(&part[..part.len().min(AT_ONCE)]))
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.0.flush()
+    }
 }
 
 #[cfg(unix)]

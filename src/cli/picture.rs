@@ -43,7 +43,7 @@ impl PictureFlags {
         }
         let picture = picture()?;
         if let Some(file) = &self.svg {
-            write_whole("--svg", Path::new(file), &plot::svg(&picture))?;
+            write_whole("--svg", Path::new(file), plot::svg(&picture))?;
         }
         if self.plot {
             plot::terminal(out, &picture, look())?;

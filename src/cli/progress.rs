@@ -1,4 +1,4 @@
-//! The progress of a calibration, on standard error.
+//! The progress of what may take long, on standard error.
 
 use std::io::IsTerminal;
 use std::time::{Duration, Instant};
@@ -19,7 +19,44 @@ pub(super) enum Show {
     None,
 }
 
-/// Shows progress.
+/// A line of that form, drawn on a terminal only.
+fn line(show: Show, form: &str, head: &str) -> ProgressBar {
+    let bar = match show {
+        Show::Auto => ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr_with_hz(5)),
+        _ => ProgressBar::hidden(),
+    };
+    // An invalid form would be a mistake in this code; the bar's default is good enough then.
+    if let Ok(style) = ProgressStyle::with_template(form) {
+        bar.set_style(style.progress_chars("#."));
+    }
+    bar.set_prefix(head.to_owned());
+    bar
+}
+
+/// The progress of a number of steps, on a terminal only.
+pub(super) struct Steps(ProgressBar);
+
+impl Steps {
+    /// None done yet, of the verb `head`.
+    pub(super) fn new(head: &str) -> Self {
+        // A target that is no terminal is never drawn on.
+        Self(line(Show::Auto, "{prefix}  [{bar:10}] {pos}/{len}  {elapsed}  {msg}", head))
+    }
+
+    /// Shows what is done, and what is next.
+    pub(super) fn show(&self, done: usize, of: usize, next: String) {
+        self.0.set_length(of as u64);
+        self.0.set_position(done as u64);
+        self.0.set_message(next);
+    }
+
+    /// Removes the line.
+    pub(super) fn end(&self) {
+        self.0.finish_and_clear();
+    }
+}
+
+/// Shows the progress of a calibration.
 pub(super) struct Bar {
     show: Show,
     head: String,
@@ -36,17 +73,7 @@ impl Bar {
             Show::Auto if !std::io::stderr().is_terminal() => Show::None,
             other => other,
         };
-        let bar = match show {
-            Show::Auto => {
-                ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr_with_hz(5))
-            }
-            _ => ProgressBar::hidden(),
-        };
-        // An invalid style would be a mistake in this code; the bar's default is good enough then.
-        if let Ok(style) = ProgressStyle::with_template("calibrate {prefix}  [{bar:10}] {msg}") {
-            bar.set_style(style.progress_chars("#."));
-        }
-        bar.set_prefix(head.to_owned());
+        let bar = line(show, "calibrate {prefix}  [{bar:10}] {msg}", head);
         Self { show, head: head.to_owned(), bar, tenths: 0, began: Instant::now() }
     }
 

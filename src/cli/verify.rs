@@ -5,8 +5,9 @@ use std::io::Write;
 use super::Stop;
 use super::flags::{count, ends};
 use super::format::{FormatFlag, Report};
+use super::progress::Steps;
 use super::schedule::read;
-use collcost::answer::verify::{Verification, verify, verify_file};
+use collcost::answer::verify::{Next, Verification, verify_file, verify_telling};
 use collcost::base::collective::Collective;
 use collcost::base::error::{Error, Result};
 use collcost::model::algorithm::Registry;
@@ -59,7 +60,13 @@ impl Args {
         };
         let (ranks, segments) =
             (numbers("--n", "ranks", &self.n)?, numbers("--segments", "segments", &self.segments)?);
-        verify(&registry, &collectives, name, &ranks, &segments).map_err(place)
+        let steps = Steps::new("verify");
+        let tell = |next: Next| {
+            steps.show(next.done, next.of, format!("{}/{}", next.collective, next.algorithm));
+        };
+        let report = verify_telling(&registry, &collectives, name, (&ranks, &segments), tell);
+        steps.end();
+        report.map_err(place)
     }
 }
 

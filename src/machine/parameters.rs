@@ -300,7 +300,7 @@ pub const PARAMETERS: &[Parameter] = &[
         takes: Quantity("X"),
         help: "Contention: every rate is multiplied by this",
         example: "0.8",
-        put: |p, text| set(&mut p.given.eta_beta, ratio(text)),
+        put: |p, text| set(&mut p.given.eta_beta, share(text)),
         ..BASE
     },
     Parameter {
@@ -363,7 +363,16 @@ pub const PARAMETERS: &[Parameter] = &[
         takes: Quantity("C"),
         help: "Double binary tree: n_β of the asymptotic form",
         example: "1.5",
-        put: |p, text| set(&mut p.params.c_real, ratio(text)),
+        put: |p, text| {
+            let found = ratio(text)?;
+            if found.0 < 1.0 {
+                return Err(Error::input(format!(
+                    "`{text}` is less than 1: every rank gets all of the vector"
+                ))
+                .help("write 1 or more, such as 1.5"));
+            }
+            set(&mut p.params.c_real, Ok(found))
+        },
         ..ALGORITHM
     },
     Parameter {
@@ -585,6 +594,18 @@ pub fn ratio(text: &str) -> Result<Ratio> {
     }
 }
 
+/// A factor of at most 1.
+fn share(text: &str) -> Result<Ratio> {
+    let found = ratio(text)?;
+    if found.0 > 1.0 {
+        return Err(Error::input(format!(
+            "`{text}` is more than 1: contention makes no link faster"
+        ))
+        .help("write a share, such as 0.8"));
+    }
+    Ok(found)
+}
+
 fn yes(text: &str) -> Result<bool> {
     bool::from_str(text)
         .map_err(|_| Error::input(format!("`{text}` is neither true nor false")).help("write true"))
@@ -635,6 +656,20 @@ mod tests {
                 let refused = said.put(parameter, wrong).is_err();
                 assert!(refused || parameter.key == "profile", "{} {wrong:?}", parameter.key);
             }
+        }
+    }
+
+    /// Contention makes no link faster, and each rank gets all of the vector.
+    #[test]
+    fn impossible_factors_are_refused() {
+        for (key, allowed, refused) in [("eta_beta", "1", "1.01"), ("c_real", "1", "0.99")] {
+            let put = |text| Parameters::default().put(Parameter::named(key).unwrap(), text);
+            put(allowed).unwrap();
+            let error = put(refused).unwrap_err().to_string();
+            assert!(
+                error.contains(&format!("`{refused}` is")) && error.contains("write"),
+                "{error}"
+            );
         }
     }
 

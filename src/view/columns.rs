@@ -148,11 +148,7 @@ pub(super) fn micro(seconds: Option<f64>) -> Cell {
 }
 
 pub(super) fn giga(rate: Option<f64>) -> Cell {
-    Cell::number(rate, |b| match b / 1e9 {
-        // Small calls reach megabytes a second.
-        small if (0.0005..0.095).contains(&small) => format!("{small:.3}"),
-        large => format!("{large:.1}"),
-    })
+    Cell::number(rate, |rate| super::giga(rate, 1))
 }
 
 fn mebi(bytes: Option<f64>) -> Cell {

@@ -32,8 +32,8 @@ pub fn converted(report: &Converted) -> Page {
         let rows = report.rates.iter().map(|r| {
             vec![
                 r.tool.to_owned(),
-                giga(r.algbw),
-                giga(r.busbw),
+                giga(r.algbw, 2),
+                giga(r.busbw, 2),
                 format!("{} ({})", r.why, r.basis),
             ]
         });
@@ -91,13 +91,13 @@ fn wire(report: &Converted) -> Option<Block> {
     let rows = report.wire.iter().map(|w| {
         let mut row = vec![w.algorithm.to_owned(), share(w.sent_share)];
         if rated {
-            row.push(w.sent.map_or(String::new(), giga));
+            row.push(w.sent.map_or(String::new(), |rate| giga(rate, 2)));
         }
         if nics {
             row.push(w.nic_share.map_or("–".to_owned(), share));
         }
         if nics && rated {
-            row.push(w.nic.map_or("–".to_owned(), giga));
+            row.push(w.nic.map_or("–".to_owned(), |rate| giga(rate, 2)));
         }
         row
     });

@@ -312,15 +312,15 @@ fn bounds(view: &AlgorithmView, sized: bool) -> Vec<Block> {
         blocks.push(Block::table(
             &["rate", "GB/s", "what"],
             [
-                ["algbw", &giga(r.algbw), "M over the time"].map(str::to_owned).to_vec(),
+                ["algbw", &giga(r.algbw, 2), "M over the time"].map(str::to_owned).to_vec(),
                 vec![
                     "busbw".to_owned(),
-                    giga(r.busbw),
+                    giga(r.busbw, 2),
                     format!("algbw x {}, by the collective", short(r.busbw_factor)),
                 ],
                 vec![
                     "sent".to_owned(),
-                    giga(r.sent),
+                    giga(r.sent, 2),
                     format!("the busiest rank actually sends {} M", short(r.sent_share)),
                 ],
             ],

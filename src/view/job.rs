@@ -1,8 +1,8 @@
 //! A job: the parts of its step and of its memory.
 
-use super::Look;
 use super::page::Page;
 use super::sheet::{Cell, Sheet};
+use super::{Look, counted};
 use crate::answer::job::{JobSearch, JobView, Jobs, SearchView};
 use crate::base::quantity::Seconds;
 
@@ -150,6 +150,10 @@ pub fn search(report: &JobSearch) -> Page {
         ));
         page.gap();
         page.table(layouts(one, report.memory_kind));
+        let left_out = one.refused.iter().map(|refused| {
+            format!("{} left out: {}", counted(refused.layouts as u64, "layout"), refused.why)
+        });
+        page.entries("note   ", left_out.collect::<Vec<_>>());
     }
     page.record(
         report,

@@ -61,9 +61,12 @@ fn counted<N: fmt::Display + PartialEq + From<u8>>(n: N, word: &str) -> String {
     format!("{n} {word}{plural}")
 }
 
-/// A rate in GB/s.
-fn giga(rate: f64) -> String {
-    format!("{:.2}", rate / 1e9)
+/// A rate in GB/s with so many decimals, or three where it is small: small calls reach megabytes a second.
+fn giga(rate: f64, decimals: usize) -> String {
+    match rate / 1e9 {
+        small if (0.0005..0.095).contains(&small) => format!("{small:.3}"),
+        large => format!("{large:.decimals$}"),
+    }
 }
 
 /// How wide a text may be, and whether it is coloured.

@@ -115,7 +115,7 @@ fn choices(choices: &[ChoiceView]) -> Block {
         header.push("channels");
     }
     header.push("computed");
-    let giga = |rate: Option<f64>| rate.map_or(String::new(), |r| format!("{:.1}", r / 1e9));
+    let giga = |rate: Option<f64>| rate.map_or(String::new(), |rate| super::giga(rate, 1));
     let rows = choices.iter().map(|c| {
         let size = c.size_bytes.map_or_else(
             || format!("{} per rank", Bytes(c.logged_bytes)),

@@ -290,6 +290,10 @@ fn wrong_input_gets_three_lines() {
         ("allreduce 1M -n 8 --set inter.bw=50GB/s", "all ranks are on one node"),
         ("allreduce 1M -n 8 --vary inter.alpha=1us..2us", "all ranks are on one node"),
         ("allreduce 1M -n 8 -g 1 --bw 1GB/s", "each rank is alone on its node"),
+        ("allreduce 1M -n 8 --eta-beta 1.2", "contention makes no link faster"),
+        ("allreduce 1M -n 8 --c-real 0.5", "every rank gets all of the vector"),
+        ("allreduce 1M -n 8 --algorithm ring --segments 4", "ring has no segments"),
+        ("explain allreduce ring 1M -n 8 --segments 4", "or name a pipelined algorithm, such as"),
         ("simulate allreduce ring 1M -n 8 --mode fast", "is not a mode"),
         ("simulate allreduce ring 1M -n 8 --discipline rude", "not a way to share a port"),
         ("simulate allreduce ring 1M -n 8 --duplex-factor 2", "is not a duplex factor"),
@@ -477,6 +481,16 @@ fn a_folder_as_standard_input_is_refused() {
         let whole = "error: a folder cannot be read\n  standard input\n  give a file: < FILE\n";
         assert_eq!(said, whole, "{line}");
     }
+}
+
+/// Nothing is measured in it, whatever could be held out of more.
+#[test]
+fn a_folder_without_files_is_refused_as_one() {
+    let folder = tempfile::tempdir().unwrap();
+    let answer = collcost("accuracy").arg(folder.path()).output().unwrap();
+    let said = text(&answer.stderr);
+    assert_eq!(answer.status.code(), Some(2), "{said}");
+    assert!(said.starts_with("error: the folder has no files\n"), "{said}");
 }
 
 #[test]

@@ -131,7 +131,7 @@ fn collective(number: u64) -> Option<String> {
     let goal = FORMATS.iter().find(|format| format.id == "goal")?;
     let size = Bytes([20_000, 1_000_000, 64_000_000][numbers.below(3) as usize]);
     let job = Job { schedule: &*schedule, name: "test", size, gamma: None };
-    let text = goal.write(&job).ok()?.text;
+    let text = goal.write(&job).ok()?.to_string();
     let lines = text.lines().filter(|line| !line.starts_with("//"));
     Some(lines.fold(String::new(), |text, line| text + line + "\n"))
 }

@@ -89,7 +89,7 @@ fn every_schedule_comes_back() {
         for format in FORMATS {
             let job = Job { schedule: &*schedule, name: "test", size, gamma: None };
             let text = match format.write(&job) {
-                Ok(written) => written.text,
+                Ok(written) => written.to_string(),
                 Err(why) => {
                     assert!(why.is_unsupported(), "{name} {}: {why}", format.id);
                     continue;
@@ -132,7 +132,7 @@ fn goal_keeps_messages_and_size() {
         let schedule = named.algorithm.schedule(&shape).unwrap();
         let job = Job { schedule: &*schedule, name, size: Bytes(640), gamma: None };
         let goal = FORMATS.iter().find(|format| format.id == "goal").unwrap();
-        let back = import::read(&goal.write(&job).unwrap().text, "file").unwrap();
+        let back = import::read(&goal.write(&job).unwrap().to_string(), "file").unwrap();
         assert_eq!(back.size, Some(Bytes(640)));
         let before = simulate(&*schedule, &fabric, &setup).unwrap();
         let after = simulate(&back.list, &fabric, &setup).unwrap();
@@ -158,7 +158,7 @@ fn msccl_keeps_the_order_of_sends() {
         let named = Registry::builtin().find(collective, name).unwrap();
         let schedule = named.algorithm.schedule(&shape).unwrap();
         let job = Job { schedule: &*schedule, name, size: Bytes(1 << 20), gamma: None };
-        let back = import::read(&msccl.write(&job).unwrap().text, "file").unwrap();
+        let back = import::read(&msccl.write(&job).unwrap().to_string(), "file").unwrap();
         let time = |schedule: &dyn Schedule| simulate(schedule, &fabric, &setup).unwrap().makespan;
         assert_eq!(time(&*schedule), time(&back.list), "{collective} {name}");
     }
@@ -194,7 +194,7 @@ fn what_an_msccl_step_waits_for_fits_a_connection() {
     let named = Registry::builtin().find(Collective::AllReduce, "leader-doubling").unwrap();
     let schedule = named.algorithm.schedule(&shape).unwrap();
     let job = Job { schedule: &*schedule, name: "x", size: Bytes(64 << 20), gamma: None };
-    let text = msccl.write(&job).unwrap().text;
+    let text = msccl.write(&job).unwrap().to_string();
     let (_, block) = text.split_once("send=\"2\"").unwrap();
     let (block, _) = block.split_once("</tb>").unwrap();
     let counts: Vec<&str> =
@@ -210,9 +210,10 @@ fn a_reduce_scatter_has_the_name_of_msccl_and_a_note_for_rccl() {
     let schedule = named.algorithm.schedule(&Shape::new(Collective::ReduceScatter, 4)).unwrap();
     let job = Job { schedule: &*schedule, name: "x", size: Bytes(1 << 20), gamma: None };
     let written = msccl.write(&job).unwrap();
-    assert!(written.text.contains("coll=\"reduce_scatter\""), "{}", written.text);
+    let text = written.to_string();
+    assert!(text.contains("coll=\"reduce_scatter\""), "{text}");
     assert!(written.notes[0].contains("for RCCL"), "{:?}", written.notes);
-    let back = import::read(&written.text, "x").unwrap();
+    let back = import::read(&text, "x").unwrap();
     assert_eq!(back.list.collective(), Collective::ReduceScatter);
 }
 
@@ -421,7 +422,8 @@ fn damaged_files_never_panic() {
     let ring = Registry::builtin().find(Collective::AllReduce, "ring").unwrap().algorithm;
     let schedule = ring.schedule(&shape).unwrap();
     let job = Job { schedule: &*schedule, name: "ring", size: Bytes(300), gamma: None };
-    let mut texts: Vec<String> = FORMATS.iter().map(|f| f.write(&job).unwrap().text).collect();
+    let mut texts: Vec<String> =
+        FORMATS.iter().map(|f| f.write(&job).unwrap().to_string()).collect();
     texts.push(GATHER.to_owned());
     let numbers = ["-1", "0", "2", "4294967295", "99999999999999999999", "x", ""];
     for text in texts {

@@ -96,8 +96,8 @@ fn schedules_of_trees_are_read_again() {
     let mesh = |sides: Value| {
         graph(&json!({"generate": {"kind": "mesh", "sides": sides, "bw": "10GB/s"}}))
     };
-    let text = schedule_of(&mesh(json!([2, 2])), Collective::AllReduce, 0).unwrap();
-    assert!(import::read(&text.text, "a.xml").is_ok());
+    let (text, _) = schedule_of(&mesh(json!([2, 2])), Collective::AllReduce, 0).unwrap();
+    assert!(import::read(&text, "a.xml").is_ok());
     let error = schedule_of(&mesh(json!([3, 3])), Collective::AllReduce, 0).unwrap_err();
     assert!(error.what().contains("more than 2^21 chunks"), "{error}");
 }
@@ -303,6 +303,31 @@ fn all_to_alls_of_many_ranks_lie_between_bounds() {
     assert!(lengths.iter().all(|(_, _, length)| length == "1"), "{lengths:?}");
 }
 
+/// Hosts that one cable joins to a leaf start there together: all links carry what they would one by one.
+#[test]
+fn all_to_alls_of_hosts_that_are_alike_lie_between_bounds() {
+    let leaves = json!({"generate": {"kind": "leaf-spine", "leaves": 6, "hosts": 30, "spines": 4, "bw": "1GB/s"}});
+    let built = graph(&leaves);
+    let found = best(&built, Collective::AllToAll, 0, false).unwrap();
+    assert_eq!((found.proof, found.reached), (ProofKind::Lengths, None));
+    assert_eq!(fraction(&found.rate), Fraction::new(180_000_000_000, 179));
+    assert_eq!(fraction(&found.rate), bound_of_all_to_all(&built, &found));
+    // A slow uplink, and slow hosts.
+    let faults = ["link=leaf0-spine0:0.5", "link=g7-leaf0:0.5", "link=g0-leaf0:0.5"];
+    let faults = faults.map(|fault| fault.parse().unwrap());
+    for count in 1..=faults.len() {
+        let faulty = built.with_faults(&faults[..count]).unwrap();
+        let found = best(&faulty, Collective::AllToAll, 0, false).unwrap();
+        let rate = found.rate_per_second;
+        assert_eq!(fraction(&found.rate), bound_of_all_to_all(&faulty, &found));
+        let reached = found.reached.unwrap_or(rate);
+        assert!(reached <= rate && reached > 0.99 * rate, "{reached} {rate}");
+    }
+    let slow = built.with_faults(&faults[1..2]).unwrap();
+    let found = best(&slow, Collective::AllToAll, 0, false).unwrap();
+    assert_eq!(fraction(&found.rate), Fraction::new(90_000_000_000, 179));
+}
+
 /// What lengths prove, by Bellman and Ford.
 fn bound_of_all_to_all(graph: &Graph, found: &Optimum) -> Fraction {
     let lengths: HashMap<(&str, &str), i128> = (found.lengths.iter().flatten())
@@ -492,7 +517,7 @@ fn what_if_compares_the_best_with_what_runs() {
     let built = graph(&json!({"generate": generate}));
     let faults = [("nic=g1:0".to_owned(), "nic=g1:0".parse().unwrap())];
     let size = Bytes(256 << 20);
-    let found = what_if(&built, &faults, (Collective::AllReduce, 0), size).unwrap();
+    let found = what_if(&built, &faults, (Collective::AllReduce, 0), size, None).unwrap();
     assert!(found.least_s > found.built_least_s, "{found:?}");
     let names: Vec<&str> = found.runs.iter().map(|run| run.name).collect();
     assert!(names.contains(&"Ring") && names.contains(&"Tree"), "{names:?}");
@@ -508,7 +533,7 @@ fn what_has_no_way_by_dimension_order_has_no_time() {
     let torus = graph(&json!({"generate": {"kind": "torus", "sides": [4, 4], "bw": "10GB/s"},
                               "routing": "dimension-order"}));
     let faults = [("link=g0-g1:0".to_owned(), "link=g0-g1:0".parse().unwrap())];
-    let found = what_if(&torus, &faults, (Collective::AllGather, 0), Bytes(1 << 20)).unwrap();
+    let found = what_if(&torus, &faults, (Collective::AllGather, 0), Bytes(1 << 20), None).unwrap();
     assert!(found.least_s > 0.0 && !found.runs.is_empty(), "{found:?}");
     for run in &found.runs {
         assert!(run.built_s.is_some() && run.time_s.is_none(), "{run:?}");

@@ -1,6 +1,6 @@
 //! A wrong schedule and a wrong closed form are found, and named.
 
-use collcost::answer::verify::verify;
+use collcost::answer::verify::{verify, verify_telling};
 use collcost::base::collective::Collective;
 use collcost::model::algorithm::Route;
 use collcost::model::algorithm::{ClosedForm, Guarantee, Meta, Registry, Share, Step};
@@ -86,6 +86,19 @@ fn faults_are_found_and_named() {
     assert_eq!(
         (broken.guarantee, broken.form_s, broken.makespan_s),
         (Guarantee::UpperBound, 0.0, 1.5)
+    );
+}
+
+#[test]
+fn each_algorithm_is_told_before_it_is_verified() {
+    let (registry, mut told) = (Registry::builtin(), Vec::new());
+    let collectives = [Collective::Gather, Collective::Scatter];
+    verify_telling(&registry, &collectives, None, (&[4], &[1]), |next| told.push(next)).unwrap();
+    let all = || collectives.iter().flat_map(|&of| registry.of(of).map(move |a| (of, a.meta().id)));
+    let names = told.iter().map(|next| (next.collective, next.algorithm));
+    assert!(names.eq(all()));
+    assert!(
+        told.iter().map(|next| (next.done, next.of)).eq((0..told.len()).map(|i| (i, told.len())))
     );
 }
 

@@ -7,6 +7,7 @@ use crate::base::collective::Collective;
 use crate::base::error::{Error, Result};
 use crate::base::quantity::Volume;
 use crate::model::formula::Shape;
+use crate::plan::Mode;
 
 impl Batch {
     /// Kind `buckets`: a call carries as many whole tensors as fit under the cap; a tensor above
@@ -38,7 +39,8 @@ impl Batch {
     /// pairwise all-to-alls per layer of experts, a hop from each stage to the next.
     pub(super) fn step(&mut self, q: &Question<'_>, out: &mut Vec<u8>) -> Result<()> {
         use Collective::{AllGather, AllReduce, AllToAll, SendRecv};
-        if let Some(other) = q.mode.as_deref().filter(|mode| *mode != "decode") {
+        let is_known = |mode: &str| matches!(mode.parse(), Ok(Mode::Decoding));
+        if let Some(other) = q.mode.as_deref().filter(|mode| !is_known(mode)) {
             return Err(Error::input(format!("`{other}` is not a mode of a step"))
                 .at(format!("\"mode\": \"{other}\""))
                 .help("write decode; collcost plan prices training steps too"));

@@ -4,6 +4,7 @@ mod nccl;
 mod schedule;
 pub(super) mod tuning;
 
+use std::fmt::Display;
 use std::io::Write;
 use std::path::Path;
 
@@ -81,16 +82,27 @@ impl Args {
                 .help("leave out --for")
                 .into());
         }
-        let (text, notes) = match tuning {
-            Some(tuning) => self.tuning(tuning)?,
-            None if FORMATS.iter().any(|format| format.id == self.format) => self.schedule()?,
-            None if self.format == XLA => (self.xla()?, Vec::new()),
+        let output = self.output.clone();
+        let mut put = |text: &dyn Display| -> std::result::Result<(), Stop> {
+            match output.as_deref() {
+                None | Some("-") => write!(out, "{text}")?,
+                Some(file) => write_whole("--output", Path::new(file), text)?,
+            }
+            Ok(())
+        };
+        let notes = match tuning {
+            Some(tuning) => {
+                let (text, notes) = self.tuning(tuning)?;
+                put(&text)?;
+                notes
+            }
+            None if FORMATS.iter().any(|format| format.id == self.format) => self.schedule(put)?,
+            None if self.format == XLA => {
+                put(&self.xla()?)?;
+                Vec::new()
+            }
             None => return Err(self.unknown().into()),
         };
-        match self.output.as_deref() {
-            None | Some("-") => out.write_all(text.as_bytes())?,
-            Some(file) => write_whole("--output", Path::new(file), &text)?,
-        }
         for note in notes {
             say(format_args!("note: {note}"));
         }

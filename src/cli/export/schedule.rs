@@ -1,11 +1,14 @@
 //! A schedule in the format of another program.
 
+use std::fmt::Display;
+
 use super::Args;
+use crate::cli::Stop;
 use crate::cli::flags::whole;
 use collcost::base::collective::Collective;
-use collcost::base::error::{Error, Result};
+use collcost::base::error::Error;
 use collcost::base::quantity::Bytes;
-use collcost::exchange::export::{Format, Job, Written};
+use collcost::exchange::export::{Format, Job};
 use collcost::measure::schedule_of::schedule_of;
 use collcost::model::algorithm::Registry;
 
@@ -13,15 +16,19 @@ use collcost::model::algorithm::Registry;
 const SIZE: Bytes = Bytes(16 << 20);
 
 impl Args {
-    /// The text of the file, with notes on what its reader refuses.
-    pub(super) fn schedule(&mut self) -> Result<(String, Vec<String>)> {
+    /// Hands the text of the file to `put`, and returns notes on what its reader refuses.
+    pub(super) fn schedule(
+        &mut self,
+        put: impl FnOnce(&dyn Display) -> std::result::Result<(), Stop>,
+    ) -> std::result::Result<Vec<String>, Stop> {
         let format =
             Format::named(&self.format).map_err(|e| e.at(format!("export {}", self.format)))?;
         let mut words = std::mem::take(&mut self.call.words);
         if words.is_empty() {
             return Err(Error::input("which collective?")
                 .at(format!("export {}", self.format))
-                .help("name one, such as allreduce"));
+                .help("name one, such as allreduce")
+                .into());
         }
         let first = words.remove(0);
         let place = format!("export {} {first}", self.format);
@@ -41,9 +48,11 @@ impl Args {
             gamma: query.machine.fabric.gamma,
         };
         let written = format.write(&job);
-        let Written { text, mut notes } =
+        let mut written =
             written.map_err(|e| place(e).or_help("name another --algorithm or format"))?;
+        put(&written)?;
+        let mut notes = std::mem::take(&mut written.notes);
         notes.extend(spelled.stands_in());
-        Ok((text, notes))
+        Ok(notes)
     }
 }

@@ -9,7 +9,6 @@ use super::source;
 use collcost::answer::nccl_log::{Asked, Given, NcclLog, nccl_log};
 use collcost::base::error::{Error, Result};
 use collcost::library::nccl::graphs_file::Graphs;
-use collcost::library::nccl::log::Log;
 use collcost::library::nccl::{Capability, Place, Processor, Told, Version};
 use collcost::view;
 
@@ -63,8 +62,7 @@ impl Args {
     }
 
     fn report(&self) -> Result<NcclLog> {
-        let text = source::log(&self.file)?;
-        let log = Log::read(&text, &self.file)?;
+        let log = source::log(&self.file)?;
         let version = value::<Version>("--nccl", self.nccl.as_ref())?;
         // A log that contradicts itself is refused when it is read as a whole.
         let logged = log.version().ok().flatten().and_then(|at| at.what.parse().ok());

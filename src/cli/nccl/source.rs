@@ -16,7 +16,7 @@ use collcost::library::nccl::{
     Capability, Communicator, Function, Place, Processor, Settings, Starting, Told, Version,
 };
 use collcost::library::nccl::{comms, envs};
-use collcost::measure::logs::plain_text;
+use collcost::measure::logs::plain_lines;
 
 /// The flags that name a communicator and its job's environment.
 #[derive(clap::Args)]
@@ -296,7 +296,7 @@ impl SourceFlags {
     }
 
     fn log(&self, file: &str) -> Result<Source> {
-        let log = Log::read(&log(file)?, file)?;
+        let log = log(file)?;
         let nccl = self.version(log.version()?.map(|at| at.what.clone()))?;
         let told = self.told()?;
         let table = log.table(None)?;
@@ -458,8 +458,8 @@ pub(super) fn text(flag: &str, file: &str) -> Result<String> {
 }
 
 /// A log of NCCL, which may be packed, as all logs are read; `-` is standard input.
-pub(super) fn log(file: &str) -> Result<String> {
-    plain_text(input::log(file)?, file)
+pub(super) fn log(file: &str) -> Result<Log> {
+    Log::read_each(file, |take| plain_lines(input::log(file)?, file, take))
 }
 
 /// The communicators of `--comms`.

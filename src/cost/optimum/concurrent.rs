@@ -9,6 +9,9 @@
 //! once (Lacoste-Julien, Jaggi, Schmidt, Pletscher, ICML 2013, arXiv 1207.4747): that needs a tenth
 //! of the steps. Equally short paths share in proportion to their rates, so a graph with equal links
 //! needs only one step.
+//!
+//! Ranks with one cable to the same switch are alike to everything behind it: they start there together,
+//! and what their own links carry is the same in every flow.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -56,10 +59,10 @@ pub(super) struct Between {
 /// Bounds on what every pair can send at once, by so many link visits; `None` if one pass alone takes more.
 pub(super) fn between(graph: &Graph, rates: &[i64], work: u64) -> Option<Between> {
     let links = graph.links.len();
-    let mut flow = Flow::new(graph.ranks as usize, links);
+    let starts = Starts::new(graph);
+    let mut flow = Flow::new(&starts, rates);
     // A step's length looks at about half of the links each time.
-    let pass = u64::from(graph.ranks) * (graph.nodes.len() + 2 * links) as u64
-        + u64::from(HALVINGS / 2) * (flow.parts.len() * links) as u64;
+    let pass = starts.visits(graph) + u64::from(HALVINGS / 2) * (flow.parts.len() * links) as u64;
     let all = rates.iter().try_fold(0_i64, |all, &rate| all.checked_add(rate))?;
     let long = ((1 << 60) / all).min(LONG[0]);
     if pass > work || long < LONG[1] {
@@ -69,7 +72,7 @@ pub(super) fn between(graph: &Graph, rates: &[i64], work: u64) -> Option<Between
     let length =
         |weight: f64, rate: i64| 1 + (weight.min(1.0) * slowest / rate as f64 * long as f64) as u64;
     let mut lengths: Vec<u64> = rates.iter().map(|&rate| length(1.0, rate)).collect();
-    let mut ways = Ways::new(graph, rates);
+    let mut ways = Ways::new(graph, rates, &starts);
     let mut proven: Option<(Rational, Vec<u64>)> = None;
     let (mut follows, mut last) = (SHARP.start, f64::INFINITY);
     let (mut sharp, mut fullest) = (0.0, 0.0);
@@ -85,7 +88,7 @@ pub(super) fn between(graph: &Graph, rates: &[i64], work: u64) -> Option<Between
         let mut distances = 0;
         for part in 0..flow.parts.len() {
             let seen = seen_by_all.as_ref().unwrap_or(&lengths);
-            distances += ways.route(flow.ranks(part), seen);
+            distances += ways.route(flow.starts(part), seen);
             flow.approach(part, &ways.uses, &weight);
             for &link in &flow.moved {
                 lengths[link] = length(weight(flow.used[link]), rates[link]);
@@ -93,7 +96,7 @@ pub(super) fn between(graph: &Graph, rates: &[i64], work: u64) -> Option<Between
         }
         let is_proof = seen_by_all.is_some();
         if let Some(seen) = seen_by_all {
-            let bound = bound(rates, &seen, distances)?;
+            let bound = bound(rates, &seen, distances + starts.own_distances(&seen))?;
             if proven.as_ref().is_none_or(|(most, _)| bound < *most) {
                 proven = Some((bound, seen));
             }
@@ -121,11 +124,73 @@ pub(super) fn between(graph: &Graph, rates: &[i64], work: u64) -> Option<Between
     Some(Between { most, lengths, reached: 1.0 / flow.fullest() })
 }
 
-/// What lengths prove of every pair: Σ rate·length over the sum of all distances.
+/// What lengths prove of every pair; `None` if no pair is apart, or they are too long.
+pub(super) fn proven_by(graph: &Graph, rates: &[i64], lengths: &[i128]) -> Option<Rational> {
+    let fits =
+        |&length: &i128| u64::try_from(length).ok().filter(|&length| length <= LONG[0] as u64);
+    let lengths: Vec<u64> = lengths.iter().map(fits).collect::<Option<_>>()?;
+    let starts = Starts::new(graph);
+    let mut ways = Ways::new(graph, rates, &starts);
+    let distances: i128 = (0..starts.all.len())
+        .map(|start| {
+            ways.reach(starts.all[start], &lengths);
+            ways.distances(start)
+        })
+        .sum();
+    bound(rates, &lengths, distances + starts.own_distances(&lengths))
+}
+
+/// Σ rate·length over the sum of all distances.
 fn bound(rates: &[i64], lengths: &[u64], distances: i128) -> Option<Rational> {
     let all = rates.iter().zip(lengths);
     let all: i128 = all.map(|(&rate, &length)| i128::from(rate) * i128::from(length)).sum();
     (distances > 0).then(|| Rational::new(all, distances))
+}
+
+/// Where the ranks' paths begin and end: at themselves, or at the switch that their only cable leads to.
+struct Starts {
+    all: Vec<Node>,
+    /// How many ranks start at each node.
+    ranks: Vec<u32>,
+    /// N, and the links of ranks that start at a switch.
+    count: u32,
+    is_own: Vec<bool>,
+}
+
+impl Starts {
+    fn new(graph: &Graph) -> Self {
+        // How many links leave and enter each node, and where the last of them leads to or comes from.
+        let (mut to, mut from) = (vec![(0, 0); graph.nodes.len()], vec![(0, 0); graph.nodes.len()]);
+        for link in &graph.links {
+            let (a, b) = (&mut to[link.from as usize], &mut from[link.to as usize]);
+            (*a, *b) = ((a.0 + 1, link.to), (b.0 + 1, link.from));
+        }
+        let of = |rank: Node| match (to[rank as usize], from[rank as usize]) {
+            ((1, to), (1, from)) if to == from && !graph.is_rank(to) => to,
+            _ => rank,
+        };
+        let mut ranks = vec![0; graph.nodes.len()];
+        (0..graph.ranks).for_each(|rank| ranks[of(rank) as usize] += 1);
+        let is_own = |node: Node| graph.is_rank(node) && of(node) != node;
+        Self {
+            all: (0..).zip(&ranks).filter(|(_, ranks)| **ranks > 0).map(|(node, _)| node).collect(),
+            ranks,
+            count: graph.ranks,
+            is_own: graph.links.iter().map(|link| is_own(link.from) || is_own(link.to)).collect(),
+        }
+    }
+
+    /// The link visits of one search from each start.
+    fn visits(&self, graph: &Graph) -> u64 {
+        let links = self.is_own.iter().filter(|is_own| !**is_own).count();
+        self.all.len() as u64 * (graph.nodes.len() + 2 * links) as u64
+    }
+
+    /// The part of all distances that lies on ranks' own links: each leads from or to all others.
+    fn own_distances(&self, lengths: &[u64]) -> i128 {
+        let own = lengths.iter().zip(&self.is_own).filter(|(_, is_own)| **is_own);
+        i128::from(self.count - 1) * own.map(|(&length, _)| i128::from(length)).sum::<i128>()
+    }
 }
 
 /// One unit from each rank to each other.
@@ -139,13 +204,17 @@ struct Flow {
 }
 
 impl Flow {
-    fn new(count: usize, links: usize) -> Self {
+    fn new(starts: &Starts, rates: &[i64]) -> Self {
+        let (count, links) = (starts.all.len(), rates.len());
         let parts = PARTS.min(count).min(KEPT / links.max(1)).max(1);
-        Self { count, used: vec![0.0; links], parts: vec![Vec::new(); parts], moved: Vec::new() }
+        let others = f64::from(starts.count - 1);
+        let own = |(&is_own, &rate): (&bool, &i64)| if is_own { others / rate as f64 } else { 0.0 };
+        let used = starts.is_own.iter().zip(rates).map(own).collect();
+        Self { count, used, parts: vec![Vec::new(); parts], moved: Vec::new() }
     }
 
-    fn ranks(&self, part: usize) -> Range<Node> {
-        let start = |part: usize| (part * self.count / self.parts.len()) as Node;
+    fn starts(&self, part: usize) -> Range<usize> {
+        let start = |part: usize| part * self.count / self.parts.len();
         start(part)..start(part + 1)
     }
 
@@ -186,13 +255,14 @@ impl Flow {
     }
 }
 
-/// Shortest paths from one rank after another.
+/// Shortest paths from one start after another.
 struct Ways<'a> {
-    graph: &'a Graph,
     rates: &'a [i64],
-    leaving: Vec<Vec<u32>>,
-    entering: Vec<Vec<u32>>,
-    /// The distances of nodes from the current rank, and the order in which they were reached.
+    starts: &'a Starts,
+    /// Links by node, each with its other end.
+    leaving: Vec<Vec<(u32, Node)>>,
+    entering: Vec<Vec<(u32, Node)>>,
+    /// The distances of nodes from the current start, and the order in which they were reached.
     far: Vec<u64>,
     order: Vec<Node>,
     units: Vec<f64>,
@@ -201,71 +271,83 @@ struct Ways<'a> {
 }
 
 impl<'a> Ways<'a> {
-    fn new(graph: &'a Graph, rates: &'a [i64]) -> Self {
-        let mut entering = vec![Vec::new(); graph.nodes.len()];
-        for (i, link) in (0..).zip(&graph.links) {
-            entering[link.to as usize].push(i);
+    fn new(graph: &Graph, rates: &'a [i64], starts: &'a Starts) -> Self {
+        let (mut leaving, mut entering) =
+            (vec![Vec::new(); graph.nodes.len()], vec![Vec::new(); graph.nodes.len()]);
+        for ((i, link), _) in (0..).zip(&graph.links).zip(&starts.is_own).filter(|(_, own)| !**own)
+        {
+            leaving[link.from as usize].push((i, link.to));
+            entering[link.to as usize].push((i, link.from));
         }
         let (far, order, units, uses) = Default::default();
-        Self { graph, rates, leaving: graph.leaving(), entering, far, order, units, uses }
+        Self { rates, starts, leaving, entering, far, order, units, uses }
     }
 
-    /// Sends one unit from each of `ranks` to each other rank; returns the sum of their distances.
-    fn route(&mut self, ranks: Range<Node>, lengths: &[u64]) -> i128 {
+    /// Sends one unit from each rank of `starts` to each that starts elsewhere; returns the sum of their
+    /// distances.
+    fn route(&mut self, starts: Range<usize>, lengths: &[u64]) -> i128 {
         self.uses.clear();
         self.uses.resize(lengths.len(), 0.0);
         let mut distances = 0;
-        for rank in ranks {
-            self.reach(rank, lengths);
-            let far = &self.far[..self.graph.ranks as usize];
-            distances += far.iter().map(|&far| i128::from(far)).sum::<i128>();
-            self.send(lengths);
+        for start in starts {
+            self.reach(self.starts.all[start], lengths);
+            distances += self.distances(start);
+            self.send(f64::from(self.ranks(self.starts.all[start])), lengths);
         }
         distances
     }
 
-    /// Sends one unit from the current rank to each other.
-    fn send(&mut self, lengths: &[u64]) {
-        let Self { graph, rates, entering, far, order, units, uses, .. } = self;
+    fn ranks(&self, node: Node) -> u32 {
+        self.starts.ranks[node as usize]
+    }
+
+    /// The sum of the distances of all pairs from the current start.
+    fn distances(&self, start: usize) -> i128 {
+        let all = self.starts.all.iter();
+        let far = all.map(|&to| i128::from(self.ranks(to)) * i128::from(self.far[to as usize]));
+        i128::from(self.ranks(self.starts.all[start])) * far.sum::<i128>()
+    }
+
+    /// Sends `ranks` units from the current start to each rank elsewhere.
+    fn send(&mut self, ranks: f64, lengths: &[u64]) {
+        let Self { rates, starts, entering, far, order, units, uses, .. } = self;
         units.clear();
         units.resize(far.len(), 0.0);
         for &node in order.iter().skip(1).rev() {
-            units[node as usize] += f64::from(u8::from(graph.is_rank(node)));
+            units[node as usize] += ranks * f64::from(starts.ranks[node as usize]);
             let here = units[node as usize];
             if here == 0.0 {
                 continue;
             }
             // Flow into a node arrives over all its links on shortest paths.
-            let from = |link: usize| graph.links[link].from as usize;
-            let is_short = |&link: &usize| {
-                far[from(link)].checked_add(lengths[link]) == Some(far[node as usize])
+            let is_short = |&(link, from): &(usize, usize)| {
+                far[from].checked_add(lengths[link]) == Some(far[node as usize])
             };
-            let short =
-                || entering[node as usize].iter().map(|&link| link as usize).filter(is_short);
-            let all: i64 = short().map(|link| rates[link]).sum();
-            for link in short() {
-                let each = here / all as f64;
+            let all =
+                || entering[node as usize].iter().map(|&(l, from)| (l as usize, from as usize));
+            let rate: i64 = all().filter(is_short).map(|(link, _)| rates[link]).sum();
+            let each = here / rate as f64;
+            for (link, from) in all().filter(is_short) {
                 uses[link] += each;
-                units[from(link)] += each * rates[link] as f64;
+                units[from] += each * rates[link] as f64;
             }
         }
     }
 
-    /// Dijkstra from one rank.
-    fn reach(&mut self, rank: Node, lengths: &[u64]) {
-        let Self { graph, leaving, far, order, .. } = self;
+    /// Dijkstra from one start.
+    fn reach(&mut self, start: Node, lengths: &[u64]) {
+        let Self { leaving, far, order, .. } = self;
         far.clear();
-        far.resize(graph.nodes.len(), u64::MAX);
+        far.resize(leaving.len(), u64::MAX);
         order.clear();
-        far[rank as usize] = 0;
-        let mut open = BinaryHeap::from([Reverse((0, rank))]);
+        far[start as usize] = 0;
+        let mut open = BinaryHeap::from([Reverse((0, start))]);
         while let Some(Reverse((distance, node))) = open.pop() {
             if distance > far[node as usize] {
                 continue;
             }
             order.push(node);
-            for &link in &leaving[node as usize] {
-                let to = graph.links[link as usize].to;
+            for &(link, to) in &leaving[node as usize] {
                 let next = distance + lengths[link as usize];
                 if next < far[to as usize] {
                     far[to as usize] = next;

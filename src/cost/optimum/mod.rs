@@ -25,7 +25,7 @@ mod simplex;
 mod split;
 mod trees;
 
-use concurrent::{Between, LITTLE, WORK, between};
+use concurrent::{Between, LITTLE, WORK, between, proven_by};
 pub use cut::Cut;
 pub use packing::Packing;
 pub use pattern::{Demand, Pattern};
@@ -103,6 +103,8 @@ pub fn optimum(
 const PROVEN: u32 = 128;
 /// The most visits of nodes for that: each rank finds the nearest again and again.
 const NEAREST: u64 = 1 << 32;
+/// A flow this near to a bound reaches it: sums of doubles differ by their rounding.
+const EXACT: f64 = 1e-9;
 
 struct Question<'a> {
     graph: &'a Graph,
@@ -176,12 +178,16 @@ impl Question<'_> {
     fn by_flow(&self, work: u64) -> Option<Optimum> {
         let found = if self.with_trees { None } else { between(self.graph, self.rates, work) };
         let Between { mut most, mut lengths, reached } = found?;
-        // An all-to-all moves no less over a cut than an all-gather, whose tightest cut may prove more.
-        if reached < nearest(most)
+        // An all-to-all moves no less over a cut than an all-gather, whose tightest cut may prove more. Lengths that
+        // are all alike are exact, and others are rounded.
+        let is_met =
+            reached >= nearest(most) * (1.0 - EXACT) && lengths.windows(2).all(|l| l[0] == l[1]);
+        if !is_met
+            && reached < nearest(most)
             && let Ok(cut) = cut::tightest(self.graph, self.rates, &self.roots())
         {
             let crossed = cut::crossed(self.graph, self.rates, &self.roots(), &cut);
-            let each = pattern::bound(self.graph, self.rates, self.demand, &crossed);
+            let each = proven_by(self.graph, self.rates, &crossed);
             if let Some(each) = each.filter(|each| *each < most) {
                 (most, lengths) = (each, crossed);
             }
@@ -190,7 +196,7 @@ impl Question<'_> {
         lengths.iter_mut().for_each(|length| *length /= shared);
         let rate = self.rate(most);
         let reached = Bandwidth(rate.bandwidth().0 * (reached / nearest(most)).min(1.0));
-        let is_exact = reached.0 >= rate.bandwidth().0 * (1.0 - 1e-9);
+        let is_exact = reached.0 >= rate.bandwidth().0 * (1.0 - EXACT);
         let proof =
             if is_exact { Proof::Lengths(lengths) } else { Proof::Between(lengths, reached) };
         Some(Optimum { rate, proof, patterns: None })

@@ -6,6 +6,8 @@
 mod goal;
 mod msccl;
 
+use std::fmt;
+
 use crate::base::error::{Error, Result, did_you_mean};
 use crate::base::quantity::{Bytes, SecondsPerByte};
 use crate::model::schedule::{Schedule, sends_more_than};
@@ -29,16 +31,21 @@ pub struct Format {
     pub id: &'static str,
     /// The program that reads it, and which parts of a schedule it cannot hold.
     pub summary: &'static str,
-    write: fn(&Job<'_>) -> Result<Written>,
+    write: for<'a> fn(&Job<'a>) -> Result<Written<'a>>,
 }
 
-/// A file to be.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Written {
-    /// Its text.
-    pub text: String,
+/// A file to be. Its text is what it displays: made line by line, since that of millions of messages takes more
+/// memory than they do.
+pub struct Written<'a> {
+    text: Box<dyn fmt::Display + 'a>,
     /// Limits of the program that reads it which the schedule exceeds.
     pub notes: Vec<String>,
+}
+
+impl fmt::Display for Written<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.text.fmt(f)
+    }
 }
 
 /// Every format.
@@ -75,7 +82,7 @@ impl Format {
     ///
     /// # Errors
     /// A schedule that the format cannot hold; more than 2²² messages.
-    pub fn write(&self, job: &Job<'_>) -> Result<Written> {
+    pub fn write<'a>(&self, job: &Job<'a>) -> Result<Written<'a>> {
         let schedule = job.schedule;
         if schedule.switches() > 0 {
             return Err(Error::unsupported(format!("{} knows no switches", self.id)));

@@ -16,8 +16,8 @@
 //! sender waits in the same way. The root, and the round of each send, are in attributes that MSCCL
 //! ignores.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
-use std::fmt::Write as _;
+use std::collections::{HashMap, HashSet};
+use std::fmt;
 
 use quick_xml::escape::escape;
 
@@ -26,9 +26,9 @@ use crate::base::collective::Collective as C;
 use crate::base::error::{Error, Result};
 use crate::model::schedule::{Endpoint, Layout, Op, Schedule, Sends, every_message};
 
-pub(super) fn write(job: &Job<'_>) -> Result<Written> {
+pub(super) fn write<'a>(job: &Job<'a>) -> Result<Written<'a>> {
     let places = Places::new(job.schedule)?;
-    let mut program = Program::new(job.schedule.ranks(), places);
+    let mut program = Program::new(*job, places);
     program.fill(job.schedule);
     let mut notes = program.refused();
     if job.schedule.collective() == C::ReduceScatter {
@@ -36,7 +36,7 @@ pub(super) fn write(job: &Job<'_>) -> Result<Written> {
             "MSCCL reads coll=\"{REDUCE_SCATTER}\"; for RCCL, write coll=\"reducescatter\" instead"
         ));
     }
-    Ok(Written { text: program.text(job), notes })
+    Ok(Written { text: Box::new(program), notes })
 }
 
 /// MSCCL's name, which RCCL does not read.
@@ -164,15 +164,41 @@ impl<'a> Places<'a> {
 
 /// One step of a block.
 struct Step {
-    kind: &'static str,
+    kind: Kind,
+    awaited: bool,
     from: Slot,
     to: Slot,
     count: u32,
     /// Of a send.
-    round: Option<u64>,
-    /// The steps of other blocks for which it waits, by block.
-    waits: BTreeMap<usize, usize>,
-    awaited: bool,
+    round: Option<u32>,
+    /// The steps of other blocks for which it waits, by block: few.
+    waits: Waits,
+}
+
+#[derive(Clone, Copy)]
+enum Kind {
+    Send,
+    Receive,
+    Add,
+    Copy,
+}
+
+/// Blocks in order, each with one of its steps.
+#[derive(Default)]
+struct Waits(Vec<(u32, u32)>);
+
+impl Waits {
+    /// Waits for a step of `block` unless it does so for a later one.
+    fn add(&mut self, block: u32, step: u32) {
+        match self.0.binary_search_by_key(&block, |(of, _)| *of) {
+            Ok(at) => self.0[at].1 = self.0[at].1.max(step),
+            Err(at) => self.0.insert(at, (block, step)),
+        }
+    }
+
+    fn of(&self, block: u32) -> Option<u32> {
+        self.0.binary_search_by_key(&block, |(of, _)| *of).ok().map(|at| self.0[at].1)
+    }
 }
 
 /// The steps with one peer in one direction; without a peer, local copies.
@@ -181,35 +207,35 @@ struct Block {
     receive: Option<u32>,
     steps: Vec<Step>,
     /// For each other block, the latest step that this block has waited for.
-    waited: BTreeMap<usize, usize>,
+    waited: Waits,
 }
 
 /// The step that last wrote a slot, and those that have read it since, with their blocks.
 #[derive(Default)]
 struct Uses {
-    written: Option<(usize, usize)>,
-    read: Vec<(usize, usize)>,
+    written: Option<(u32, u32)>,
+    read: Vec<(u32, u32)>,
 }
 
 #[derive(Default)]
 struct Gpu {
     blocks: Vec<Block>,
-    by_peer: HashMap<(Option<u32>, Option<u32>), usize>,
+    by_peer: HashMap<(Option<u32>, Option<u32>), u32>,
     uses: HashMap<Slot, Uses>,
 }
 
 impl Gpu {
-    fn block(&mut self, send: Option<u32>, receive: Option<u32>) -> usize {
+    fn block(&mut self, send: Option<u32>, receive: Option<u32>) -> u32 {
         let blocks = &mut self.blocks;
         *self.by_peer.entry((send, receive)).or_insert_with(|| {
-            blocks.push(Block { send, receive, steps: Vec::new(), waited: BTreeMap::new() });
-            blocks.len() - 1
+            blocks.push(Block { send, receive, steps: Vec::new(), waited: Waits::default() });
+            blocks.len() as u32 - 1
         })
     }
 
     /// Adds a step that reads and writes slots, with the steps that it waits for.
-    fn push(&mut self, block: usize, mut step: Step, reads: &[Slot], writes: &[Slot]) {
-        let at = (block, self.blocks[block].steps.len());
+    fn push(&mut self, block: u32, mut step: Step, reads: &[Slot], writes: &[Slot]) {
+        let at = (block, self.blocks[block as usize].steps.len() as u32);
         let mut before = Vec::new();
         for slot in reads {
             let uses = self.uses.entry(*slot).or_default();
@@ -222,28 +248,29 @@ impl Gpu {
             before.append(&mut uses.read);
         }
         for (other, index) in before.into_iter().filter(|&(other, _)| other != block) {
-            let latest = step.waits.entry(other).or_insert(index);
-            *latest = index.max(*latest);
+            step.waits.add(other, index);
         }
         // The block need not wait again for a step that it has waited for already.
-        let waited = &mut self.blocks[block].waited;
-        step.waits.retain(|other, index| waited.get(other).is_none_or(|latest| *latest < *index));
-        waited.extend(&step.waits);
-        for (&other, &index) in &step.waits {
-            self.blocks[other].steps[index].awaited = true;
+        let waited = &mut self.blocks[block as usize].waited;
+        step.waits.0.retain(|&(other, index)| waited.of(other).is_none_or(|latest| latest < index));
+        step.waits.0.shrink_to_fit();
+        step.waits.0.iter().for_each(|&(other, index)| waited.add(other, index));
+        for &(other, index) in &step.waits.0 {
+            self.blocks[other as usize].steps[index as usize].awaited = true;
         }
-        self.blocks[block].steps.push(step);
+        self.blocks[block as usize].steps.push(step);
     }
 }
 
 struct Program<'a> {
+    job: Job<'a>,
     places: Places<'a>,
     gpus: Vec<Gpu>,
 }
 
 impl<'a> Program<'a> {
-    fn new(ranks: u32, places: Places<'a>) -> Self {
-        Self { places, gpus: (0..ranks).map(|_| Gpu::default()).collect() }
+    fn new(job: Job<'a>, places: Places<'a>) -> Self {
+        Self { job, places, gpus: (0..job.schedule.ranks()).map(|_| Gpu::default()).collect() }
     }
 
     fn fill(&mut self, schedule: &dyn Schedule) {
@@ -264,7 +291,8 @@ impl<'a> Program<'a> {
             for (source, target, chunks, op) in messages {
                 let arrives = |chunk: u32| arrives.contains(&(source, chunk));
                 for (from, to, count) in self.pieces(source, target, &chunks, arrives) {
-                    let step = Step { round: Some(round), ..step("s", from, to, count) };
+                    let round = u32::try_from(round).ok();
+                    let step = Step { round, ..step(Kind::Send, from, to, count) };
                     self.send(source, target, step);
                     received.push((source, target, from, to, count, op));
                 }
@@ -277,6 +305,8 @@ impl<'a> Program<'a> {
         if frame.collective == C::AllToAll {
             self.keep_own(frame.parts);
         }
+        // No step is added from here on.
+        self.gpus.iter_mut().for_each(|gpu| gpu.uses = HashMap::new());
     }
 
     /// The chunks of a message in pieces that are contiguous at both ends, and short where a chunk arrives at
@@ -320,8 +350,8 @@ impl<'a> Program<'a> {
         let block = gpu.block(None, Some(source));
         let step = match op {
             // The operand of the addition is where the sum is stored.
-            Op::Reduce => step("rrc", to, to, count),
-            _ => step("r", from, to, count),
+            Op::Reduce => step(Kind::Add, to, to, count),
+            _ => step(Kind::Receive, from, to, count),
         };
         gpu.push(block, step, &[], &slots(to, count));
     }
@@ -334,7 +364,7 @@ impl<'a> Program<'a> {
             let to = Slot { buffer: 'o', offset: rank * block };
             let gpu = &mut self.gpus[rank as usize];
             let own = gpu.block(None, None);
-            let copy = step("cpy", from, to, block);
+            let copy = step(Kind::Copy, from, to, block);
             gpu.push(own, copy, &slots(from, block), &slots(to, block));
         }
     }
@@ -363,15 +393,16 @@ impl<'a> Program<'a> {
         };
         found.into_iter().filter_map(line).collect()
     }
+}
 
-    fn text(&self, job: &Job<'_>) -> String {
+impl fmt::Display for Program<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let job = &self.job;
         let frame = job.schedule.frame();
         let (ranks, parts, block) = (frame.ranks, frame.parts, self.places.block);
         let in_place = frame.collective != C::AllToAll;
-        let mut text = String::new();
-        // Writing to a string cannot fail.
-        let _ = writeln!(
-            text,
+        writeln!(
+            f,
             "<algo name=\"{}\" proto=\"Simple\" nchannels=\"1\" nchunksperloop=\"{parts}\" \
              ngpus=\"{ranks}\" coll=\"{}\" inplace=\"{}\" outofplace=\"{}\" minBytes=\"0\" \
              maxBytes=\"{}\" root=\"{}\">",
@@ -384,7 +415,7 @@ impl<'a> Program<'a> {
             u8::from(!in_place),
             i64::MAX,
             frame.root
-        );
+        )?;
         let (inputs, outputs) = match frame.collective {
             C::AllGather | C::Gather => (block, parts),
             C::ReduceScatter | C::Scatter => (parts, block),
@@ -392,71 +423,85 @@ impl<'a> Program<'a> {
         };
         for (rank, gpu) in self.gpus.iter().enumerate() {
             let scratch = self.places.scratch[rank].len();
-            let _ = writeln!(
-                text,
+            writeln!(
+                f,
                 "  <gpu id=\"{rank}\" i_chunks=\"{inputs}\" o_chunks=\"{outputs}\" \
                  s_chunks=\"{scratch}\">"
-            );
-            gpu.write(&mut text);
-            text.push_str("  </gpu>\n");
+            )?;
+            gpu.fmt(f)?;
+            writeln!(f, "  </gpu>")?;
         }
-        text.push_str("</algo>\n");
-        text
+        writeln!(f, "</algo>")
     }
 }
 
-fn step(kind: &'static str, from: Slot, to: Slot, count: u32) -> Step {
-    Step { kind, from, to, count, round: None, waits: BTreeMap::new(), awaited: false }
+fn step(kind: Kind, from: Slot, to: Slot, count: u32) -> Step {
+    Step { kind, awaited: false, from, to, count, round: None, waits: Waits::default() }
 }
 
 fn slots(first: Slot, count: u32) -> Vec<Slot> {
     (0..count).map(|i| Slot { offset: first.offset + i, ..first }).collect()
 }
 
-impl Gpu {
-    fn write(&self, text: &mut String) {
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Send => "s",
+            Self::Receive => "r",
+            Self::Add => "rrc",
+            Self::Copy => "cpy",
+        })
+    }
+}
+
+impl fmt::Display for Gpu {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         // The nops before a step make its number higher than its position.
         let numbers: Vec<Vec<usize>> = self.blocks.iter().map(Block::numbers).collect();
         for (id, block) in self.blocks.iter().enumerate() {
             let peer = |peer: Option<u32>| peer.map_or(-1, i64::from);
             let (send, receive) = (peer(block.send), peer(block.receive));
-            let _ = writeln!(
-                text,
-                "    <tb id=\"{id}\" send=\"{send}\" recv=\"{receive}\" chan=\"0\">"
-            );
+            writeln!(f, "    <tb id=\"{id}\" send=\"{send}\" recv=\"{receive}\" chan=\"0\">")?;
             for (step, &number) in block.steps.iter().zip(&numbers[id]) {
-                let waits: Vec<(usize, usize)> =
-                    step.waits.iter().map(|(&other, &i)| (other, numbers[other][i])).collect();
+                let waits: Vec<(u32, usize)> = step
+                    .waits
+                    .0
+                    .iter()
+                    .map(|&(b, i)| (b, numbers[b as usize][i as usize]))
+                    .collect();
                 let nops = waits.len().saturating_sub(1);
                 for (i, (other, index)) in waits.iter().take(nops).enumerate() {
-                    let _ = writeln!(
-                        text,
+                    writeln!(
+                        f,
                         "      <step s=\"{}\" type=\"nop\" srcbuf=\"i\" srcoff=\"-1\" \
                          dstbuf=\"o\" dstoff=\"-1\" cnt=\"0\" depid=\"{other}\" deps=\"{index}\" \
                          hasdep=\"0\"/>",
                         number - nops + i
-                    );
+                    )?;
                 }
-                let last = waits.last().map_or((-1, -1), |&(b, i)| (b as i64, i as i64));
+                let last = waits.last().map_or((-1, -1), |&(b, i)| (i64::from(b), i as i64));
                 let Step { kind, from, to, count, awaited, .. } = step;
-                let round = step.round.map(|round| format!(" round=\"{round}\""));
-                let _ = writeln!(
-                    text,
+                write!(
+                    f,
                     "      <step s=\"{number}\" type=\"{kind}\" srcbuf=\"{}\" srcoff=\"{}\" \
                      dstbuf=\"{}\" dstoff=\"{}\" cnt=\"{count}\" depid=\"{}\" deps=\"{}\" \
-                     hasdep=\"{}\"{}/>",
+                     hasdep=\"{}\"",
                     from.buffer,
                     from.offset,
                     to.buffer,
                     to.offset,
                     last.0,
                     last.1,
-                    u8::from(*awaited),
-                    round.unwrap_or_default()
-                );
+                    u8::from(*awaited)
+                )?;
+                if let Some(round) = step.round {
+                    write!(f, " round=\"{round}\"")?;
+                }
+                writeln!(f, "/>")?;
             }
-            text.push_str("    </tb>\n");
+            writeln!(f, "    </tb>")?;
         }
+        Ok(())
     }
 }
 
@@ -465,7 +510,7 @@ impl Block {
     fn numbers(&self) -> Vec<usize> {
         let mut next = 0;
         let number = |step: &Step| {
-            next += step.waits.len().max(1);
+            next += step.waits.0.len().max(1);
             next - 1
         };
         self.steps.iter().map(number).collect()

@@ -13,6 +13,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::BufRead;
+use std::sync::LazyLock;
+
+use aho_corasick::AhoCorasick;
 
 use super::line::Lines;
 use crate::base::error::Result;
@@ -137,6 +140,44 @@ const CARRIERS: [&str; 7] = [
     "Ethernet controller",
     "Network controller",
 ];
+
+/// All these words, looked for at once: logs have millions of lines, most of which say nothing.
+static SEARCH: LazyLock<Search> = LazyLock::new(Search::new);
+
+/// An automaton of words, each of which is a bit of what is found.
+struct Search {
+    /// None only where it would be too large, which these words are not.
+    words: Option<AhoCorasick>,
+    /// Those of [`WORDS`], of them [`VIA`], and of [`OF_HOSTS`].
+    examined: u128,
+    via: u128,
+    of_hosts: u128,
+    /// What each of [`PATTERNS`] has and lacks.
+    patterns: Vec<(u128, u128)>,
+}
+
+impl Search {
+    fn new() -> Self {
+        let mut all: Vec<&str> = Vec::new();
+        let mut bits = |words: &[&'static str]| {
+            words.iter().fold(0, |bits, word| {
+                let at = all.iter().position(|known| known == word).unwrap_or_else(|| {
+                    all.push(word);
+                    all.len() - 1
+                });
+                bits | 1 << at
+            })
+        };
+        let (examined, via, of_hosts) = (bits(WORDS), bits(&[VIA]), bits(&OF_HOSTS));
+        let patterns = PATTERNS.iter().map(|one| (bits(one.has), bits(one.lacks))).collect();
+        Self { words: AhoCorasick::new(&all).ok(), examined, via, of_hosts, patterns }
+    }
+
+    fn found(&self, text: &str) -> u128 {
+        let words = self.words.iter().flat_map(|words| words.find_overlapping_iter(text));
+        words.fold(0, |found, word| found | 1 << word.pattern().as_u32())
+    }
+}
 
 /// At most this many of a kind are kept.
 const MOST: usize = 128;
@@ -287,17 +328,18 @@ impl Evidence {
     /// Reads a line.
     pub(super) fn take(&mut self, text: &str) {
         self.device(text);
-        let Some(word) = WORDS.iter().find(|word| text.contains(**word)) else {
-            self.known |= OF_HOSTS.iter().any(|of| text.contains(of));
+        let found = SEARCH.found(text);
+        let examined = found & SEARCH.examined;
+        if examined == 0 {
+            self.known |= found & SEARCH.of_hosts != 0;
             return;
-        };
-        self.known |= *word != VIA;
-        for pattern in PATTERNS {
+        }
+        self.known |= examined != SEARCH.via;
+        for (pattern, (has, lacks)) in PATTERNS.iter().zip(&SEARCH.patterns) {
             if pattern.sign == Sign::Downgraded && self.elsewhere {
                 continue;
             }
-            let has = |word: &&&str| text.contains(**word);
-            if pattern.has.iter().all(|w| has(&w)) && !pattern.lacks.iter().any(|w| has(&w)) {
+            if found & has == *has && found & lacks == 0 {
                 match self.behind.filter(|_| pattern.sign == Sign::Redirected) {
                     Some(buses) if self.redirecting.len() < MOST_BUSES => {
                         self.redirecting.insert(buses);

@@ -54,22 +54,20 @@ impl<'a> Line<'a> {
     }
 }
 
-/// The text of a log without what launchers, terminals and other programs put around its lines, which keep their
-/// numbers.
+/// Hands over each line of a log without what launchers, terminals and other programs put around it.
 ///
 /// # Errors
-/// A line is too long, the bytes are not text, or the text has another encoding.
-pub fn plain_text(input: impl BufRead, file: &str) -> Result<String> {
+/// A line is too long, the bytes are not text, or the text has another encoding; the errors of `each`.
+pub fn plain_lines(
+    input: impl BufRead,
+    file: &str,
+    mut each: impl FnMut(&str) -> Result<()>,
+) -> Result<()> {
     let mut lines = Lines::new(input, file);
-    let mut text = String::new();
     while let Some(line) = lines.next()? {
-        text.push_str(line.text);
-        // A last line without a line feed may be cut off.
-        if line.whole {
-            text.push('\n');
-        }
+        each(line.text)?;
     }
-    Ok(text)
+    Ok(())
 }
 
 /// The lines of `input`.
@@ -505,10 +503,15 @@ mod tests {
 
     /// Text around lines goes, the numbers of lines stay.
     #[test]
-    fn a_whole_log_is_plain_text() {
+    fn lines_of_a_log_are_plain() {
         let log = b"\x1b[1mn1:1:2 [0] NCCL INFO a\x1b[0m\n\n[1,0]<stdout>:n1:1:2 [0] NCCL INFO b";
-        let text = plain_text(&log[..], "x.log").unwrap();
-        assert_eq!(text, "n1:1:2 [0] NCCL INFO a\n\nn1:1:2 [0] NCCL INFO b");
+        let mut lines = Vec::new();
+        let keep = |line: &str| {
+            lines.push(line.to_owned());
+            Ok(())
+        };
+        plain_lines(&log[..], "x.log", keep).unwrap();
+        assert_eq!(lines, ["n1:1:2 [0] NCCL INFO a", "", "n1:1:2 [0] NCCL INFO b"]);
     }
 
     #[test]

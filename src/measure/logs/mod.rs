@@ -58,7 +58,7 @@ use line::{Line, Lines};
 
 pub use evidence::{Evidence, Sign};
 pub use gpus::other_gpus;
-pub use line::{LONGEST, plain_text};
+pub use line::{LONGEST, plain_lines};
 pub use measured_csv::CAVEATS;
 pub use parts::Parts;
 pub use run_by::RunBy;

@@ -59,6 +59,8 @@ const OTHERS: &[(&str, &str)] = &[
     ("impi", "Intel MPI"),
     ("craympich", "Cray MPICH"),
     ("ucc", "UCC"),
+    ("msccl", "MSCCL"),
+    ("mscclpp", "MSCCL++"),
 ];
 
 impl Library {

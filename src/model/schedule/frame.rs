@@ -119,6 +119,15 @@ impl Frame {
         }
     }
 
+    /// The index of an endpoint among the ranks and, after them, the switches, if there is one.
+    pub(crate) fn place(&self, of: Endpoint) -> Option<usize> {
+        let (index, count, before) = match of {
+            Endpoint::Rank(rank) => (rank, self.ranks, 0),
+            Endpoint::Switch(switch) => (switch, self.switches, self.ranks),
+        };
+        (index < count).then_some(before as usize + index as usize)
+    }
+
     /// The position of `from` in that order; a rank that does not exist has one of its own.
     pub(crate) fn turn_of(&self, from: Endpoint) -> u64 {
         let n = u64::from(self.ranks);

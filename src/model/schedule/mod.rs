@@ -131,12 +131,7 @@ pointers!(Box<S>, &S);
 impl Endpoint {
     /// Its index among the ranks and, after them, the switches, if the schedule has it.
     pub fn place(self, schedule: &dyn Schedule) -> Option<usize> {
-        let frame = schedule.frame();
-        let (index, of, before) = match self {
-            Self::Rank(rank) => (rank, frame.ranks, 0),
-            Self::Switch(switch) => (switch, frame.switches, frame.ranks),
-        };
-        (index < of).then_some(before as usize + index as usize)
+        schedule.frame().place(self)
     }
 }
 

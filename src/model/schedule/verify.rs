@@ -12,7 +12,7 @@
 use std::fmt;
 
 use super::{
-    Endpoint, Frame, Layout, Op, Run, Schedule, Sends, Transfer, block_of, modulo, senders,
+    Endpoint, Frame, Layout, Op, Run, Schedule, Sends, Transfer, block_of, each_message, modulo,
 };
 use crate::base::collective::Collective::{
     AllGather, AllReduce, AllToAll, Barrier, Broadcast, Gather, Reduce, ReduceScatter, Scatter,
@@ -66,13 +66,9 @@ fn run(schedule: &dyn Schedule, sets: Sets) -> Result<(), Fault> {
     let mut state = State::at_start(schedule, sets)?;
     let mut sends = Sends::default();
     for round in 0..schedule.rounds() {
-        for from in senders(schedule) {
-            sends.clear();
-            schedule.sends(round, from, &mut sends);
-            for transfer in sends.iter() {
-                state.deliver(round, from, transfer)?;
-            }
-        }
+        each_message(schedule, round, &mut sends, |from, transfer| {
+            state.deliver(round, from, transfer)
+        })?;
         state.end_round();
     }
     state.check_end()
@@ -121,26 +117,25 @@ fn print_of(rank: u32) -> u64 {
 
 /// Whether `rank` has `chunk` when the collective starts.
 pub fn holds(schedule: &dyn Schedule, rank: u32, chunk: u32) -> bool {
-    if mixes(&schedule.frame()) { true } else { rank == source(schedule, chunk) }
+    let frame = schedule.frame();
+    mixes(&frame) || rank == source(schedule, &frame, chunk)
 }
 
 /// Whether `rank` must have `chunk`, with the contributions of all ranks, when the collective ends.
 pub fn wants(schedule: &dyn Schedule, rank: u32, chunk: u32) -> bool {
-    match schedule.collective() {
-        AllReduce | AllGather | Broadcast | Barrier => true,
-        Reduce | Gather => rank == schedule.root(),
-        ReduceScatter | Scatter => rank == schedule.owner(chunk),
-        AllToAll => rank == target(schedule, chunk),
-        SendRecv => {
-            let n = schedule.ranks();
-            rank == modulo(u64::from(schedule.root()) + u64::from(n) - 1, n)
-        }
-    }
+    target(schedule, &schedule.frame(), chunk).is_none_or(|one| one == rank)
 }
 
-/// The destination rank of `chunk` of an all-to-all.
-fn target(schedule: &dyn Schedule, chunk: u32) -> u32 {
-    block_of(chunk % schedule.parts(), schedule.parts(), schedule.ranks())
+/// The one rank that must have `chunk` at the end; `None` if all must.
+fn target(schedule: &dyn Schedule, frame: &Frame, chunk: u32) -> Option<u32> {
+    let Frame { root, ranks, parts, .. } = *frame;
+    match frame.collective {
+        AllReduce | AllGather | Broadcast | Barrier => None,
+        Reduce | Gather => Some(root),
+        ReduceScatter | Scatter => Some(schedule.owner(chunk)),
+        AllToAll => Some(block_of(chunk % parts, parts, ranks)),
+        SendRecv => Some(modulo(u64::from(root) + u64::from(ranks) - 1, ranks)),
+    }
 }
 
 /// Whether contributions of several ranks are combined in a chunk; otherwise it has one source.
@@ -150,8 +145,7 @@ fn mixes(frame: &Frame) -> bool {
 }
 
 /// The one rank that has `chunk` at the start if contributions are not combined.
-fn source(schedule: &dyn Schedule, chunk: u32) -> u32 {
-    let frame = schedule.frame();
+fn source(schedule: &dyn Schedule, frame: &Frame, chunk: u32) -> u32 {
     match (frame.layout, frame.collective) {
         (Layout::Owned, _) => chunk / frame.parts,
         (_, AllGather | Gather | AllToAll) => schedule.owner(chunk),
@@ -177,6 +171,8 @@ fn check_sizes(schedule: &dyn Schedule) -> Result<(), Fault> {
 /// The state of every chunk at every endpoint.
 struct State<'a> {
     schedule: &'a dyn Schedule,
+    /// Its frame, which a composed schedule takes long to make.
+    frame: Frame,
     sets: Sets,
     /// Whether sums must be of neighbours.
     in_order: bool,
@@ -196,18 +192,20 @@ struct State<'a> {
 
 impl<'a> State<'a> {
     fn at_start(schedule: &'a dyn Schedule, sets: Sets) -> Result<Self, Fault> {
-        let (ranks, chunks) = (schedule.ranks(), schedule.chunks());
+        let frame = schedule.frame();
+        let (ranks, chunks) = (frame.ranks, frame.chunks());
         let contributors = contributors(schedule);
         let words = if sets == Sets::Exact { words(schedule) } else { 1 };
         let bytes = needed(schedule, words);
         if bytes > LIMIT {
             return Err(Fault::of(Kind::TooLarge(bytes)));
         }
-        let places = (ranks as usize + schedule.switches() as usize) * chunks as usize;
+        let places = (ranks as usize + frame.switches as usize) * chunks as usize;
         let mut state = Self {
             schedule,
+            frame,
             sets,
-            in_order: schedule.frame().keeps_order && mixes(&schedule.frame()),
+            in_order: frame.keeps_order && mixes(&frame),
             all: (0..ranks).map(print_of).fold(0, u64::wrapping_add),
             chunks: chunks as usize,
             contributors,
@@ -218,11 +216,13 @@ impl<'a> State<'a> {
             touched: Vec::new(),
         };
         for chunk in 0..chunks {
-            if schedule.owner(chunk) >= ranks {
-                let owner = Endpoint::Rank(schedule.owner(chunk));
-                return Err(Fault::of(Kind::NoSuchOwner).at(owner).in_chunk(chunk));
+            let owner = schedule.owner(chunk);
+            if owner >= ranks {
+                return Err(Fault::of(Kind::NoSuchOwner).at(Endpoint::Rank(owner)).in_chunk(chunk));
             }
-            for rank in (0..ranks).filter(|&rank| holds(schedule, rank, chunk)) {
+            let first = if mixes(&frame) { 0 } else { source(schedule, &frame, chunk) };
+            let end = if mixes(&frame) { ranks } else { first + 1 };
+            for rank in first..end {
                 let place = rank as usize * state.chunks + chunk as usize;
                 if sets == Sets::Prints {
                     state.before[place] = print_of(rank);
@@ -243,11 +243,10 @@ impl<'a> State<'a> {
         if from == to {
             return Err(fault(Kind::ToItself));
         }
-        if (op == Op::Or) && self.schedule.collective() != Barrier {
+        if (op == Op::Or) && self.frame.collective != Barrier {
             return Err(fault(Kind::NoNotification));
         }
-        let (Some(source), Some(target)) = (from.place(self.schedule), to.place(self.schedule))
-        else {
+        let (Some(source), Some(target)) = (self.frame.place(from), self.frame.place(to)) else {
             return Err(fault(Kind::NoSuchReceiver));
         };
         for &run in runs {
@@ -310,9 +309,11 @@ impl<'a> State<'a> {
 
     /// Compares with the result of the collective.
     fn check_end(&self) -> Result<(), Fault> {
-        for rank in 0..self.schedule.ranks() {
-            for chunk in 0..self.schedule.chunks() {
-                if !wants(self.schedule, rank, chunk) {
+        let targets: Vec<Option<u32>> =
+            (0..self.frame.chunks()).map(|c| target(self.schedule, &self.frame, c)).collect();
+        for rank in 0..self.frame.ranks {
+            for (chunk, target) in (0..).zip(&targets) {
+                if target.is_some_and(|one| one != rank) {
                     continue;
                 }
                 let place = rank as usize * self.chunks + chunk as usize;
@@ -342,10 +343,10 @@ impl<'a> State<'a> {
 
     /// The rank that `contributor` represents in the set at `place`.
     fn name(&self, contributor: u32, place: usize) -> u32 {
-        if mixes(&self.schedule.frame()) {
+        if mixes(&self.frame) {
             contributor
         } else {
-            source(self.schedule, (place % self.chunks) as u32)
+            source(self.schedule, &self.frame, (place % self.chunks) as u32)
         }
     }
 }

@@ -7,6 +7,8 @@
 //! recomputation of nothing or all, ZeRO-1, and FSDP without pipeline over all replicas or a
 //! node's. Experts are whole, or divided as the rest is by TP.
 
+use std::collections::BTreeMap;
+
 use super::draft::check;
 use super::{
     Draft, Estimate, Framework, Job, Memory, Recompute, Sharding, Stated, Wires, estimate, memory,
@@ -74,6 +76,8 @@ pub(crate) struct Searched {
     pub tried: usize,
     /// Those that fit into memory.
     pub fitting: usize,
+    /// Why others were not tried, with how many layouts each reason left out.
+    pub refused: BTreeMap<String, usize>,
     /// The fastest, then slower ones that need less memory.
     pub pareto: Vec<Found>,
 }
@@ -94,9 +98,16 @@ fn list(pin: Option<u32>, free: impl Iterator<Item = u32>) -> Vec<u32> {
     pin.map_or_else(|| free.collect(), |one| vec![one])
 }
 
+/// Layouts that a job may have, and why others may not be.
+#[derive(Default)]
+pub(crate) struct Layouts {
+    pub all: Vec<Job>,
+    pub refused: BTreeMap<String, usize>,
+}
+
 /// Every possible layout of `job` on `gpus` GPUs, before the memory check.
-pub(crate) fn layouts(job: &Job, gpus: u32, domain: u32, pins: &Pins) -> Vec<Job> {
-    let mut found = Vec::new();
+pub(crate) fn layouts(job: &Job, gpus: u32, domain: u32, pins: &Pins) -> Layouts {
+    let mut found = Layouts::default();
     let model = &job.model;
     let even = |pp: u32| {
         pp == 1 || model.layers.is_multiple_of(pp) || (model.layers + 2).is_multiple_of(pp)
@@ -123,7 +134,7 @@ pub(crate) fn layouts(job: &Job, gpus: u32, domain: u32, pins: &Pins) -> Vec<Job
 }
 
 /// Micro-batches, experts, chunks, recomputation and sharding for given degrees.
-fn batches(job: &Job, domain: u32, pins: &Pins, found: &mut Vec<Job>) {
+fn batches(job: &Job, domain: u32, pins: &Pins, found: &mut Layouts) {
     let (global, d) = (job.global.unwrap_or(1), job.degrees);
     if !global.is_multiple_of(d.dp) {
         return;
@@ -156,8 +167,11 @@ fn batches(job: &Job, domain: u32, pins: &Pins, found: &mut Vec<Job>) {
                         (one.degrees.ep, one.degrees.etp, one.degrees.chunks) = (ep, etp, chunks);
                         (one.micro, one.recompute, one.least) = (micro, recompute, false);
                         (one.sharding, one.shard_size) = (sharding, shard_size);
-                        if check(&one).is_ok() {
-                            found.push(one);
+                        match check(&one) {
+                            Ok(()) => found.all.push(one),
+                            Err(why) => {
+                                *found.refused.entry(why.what().to_owned()).or_default() += 1;
+                            }
                         }
                     }
                 }
@@ -197,7 +211,7 @@ pub(crate) fn search(
     pins: &Pins,
     slower: Option<f64>,
 ) -> Result<Searched> {
-    let all = layouts(job, gpus, wires.domain(), pins);
+    let Layouts { all, refused } = layouts(job, gpus, wires.domain(), pins);
     let tried = all.len();
     let mut found: Vec<Found> = Vec::new();
     let mut least = f64::INFINITY;
@@ -215,8 +229,16 @@ pub(crate) fn search(
         found.push(Found { job, priced, memory });
     }
     if found.is_empty() {
-        return Err(match tried {
-            0 => Error::unsupported(format!("no layout of the batch divides over {gpus} GPUs"))
+        let most = refused.iter().max_by_key(|(_, count)| **count);
+        return Err(match (tried, most) {
+            (0, Some((why, count))) => {
+                let all: usize = refused.values().sum();
+                Error::unsupported(format!(
+                    "no layout is possible over {gpus} GPUs: {why} ({count} of {all} layouts)"
+                ))
+                .help("change the job, or what --set fixes")
+            }
+            (0, None) => Error::unsupported(format!("no layout of the batch divides over {gpus} GPUs"))
                 .help(
                     "use a number of GPUs whose replicas divide the batch, a larger batch, or leave out what --set fixes",
                 ),
@@ -242,7 +264,7 @@ pub(crate) fn search(
             _ => pareto.push(one),
         }
     }
-    Ok(Searched { tried, fitting, pareto })
+    Ok(Searched { tried, fitting, refused, pareto })
 }
 
 #[cfg(test)]

@@ -112,6 +112,39 @@ fn a_search_finds_the_best_of_loops_over_everything() {
     }
 }
 
+/// What is left out has a reason, and how many layouts it left out.
+#[test]
+fn layouts_that_are_left_out_are_counted_by_reason() {
+    let text = "model = \"llama3-8b\"\nmachine = \"dgx-h100\"\ngpus = 12\nsharding = \"zero1\"\n\
+                batch = { global = 12, micro = 1, sequence = 8192 }\n";
+    let named = drafts(&OneText(text.to_owned()), &["job.toml".to_owned()]).unwrap();
+    let job = job(&named[0].draft);
+    let registry = Registry::builtin();
+    let wires = Wires::new(&registry, &job.machine);
+    let of = |pins| search(&job, &wires, (12, 80e9), &pins, None);
+    let all = layouts(&job, 12, 8, &Pins::default());
+    assert!(all.refused.is_empty() && !all.all.is_empty(), "{:?}", all.refused);
+    // Three do not divide its 32 heads.
+    let pins = Pins { tp: Some(3), ..Pins::default() };
+    let left = layouts(&job, 12, 8, &pins);
+    assert!(left.all.is_empty());
+    let why = "tp 3 does not divide 32 heads";
+    let counts: Vec<_> = left.refused.into_iter().collect();
+    assert!(matches!(&counts[..], [(reason, count)] if reason == why && *count > 0), "{counts:?}");
+    let error = of(pins).err().unwrap().to_string();
+    assert!(
+        error.contains(why) && error.contains(&format!("{0} of {0} layouts", counts[0].1)),
+        "{error}"
+    );
+    // Pipelines of one layer more than there are cannot be interleaved twice.
+    let found = of(Pins { chunks: Some(8), ..Pins::default() }).unwrap();
+    assert!(
+        found.refused.keys().all(|why| why.contains("chunks for 32 layers")),
+        "{:?}",
+        found.refused
+    );
+}
+
 /// No layout of a source that tunes them takes over a tenth longer than the best one that the search finds
 /// for the same model, GPUs and batch, by the same model.
 #[test]

@@ -1692,7 +1692,7 @@ fn a_search_finds_what_trying_everything_finds() {
     for gigabytes in [40.0, 80.0] {
         let found = search(&job, &wires, (16, gigabytes * 1e9), &pins, None).unwrap();
         let fits = |job: &Job| memory(job).stated(Stated::Reserved) <= gigabytes * 1e9;
-        let all = layouts(&job, 16, wires.domain(), &pins);
+        let all = layouts(&job, 16, wires.domain(), &pins).all;
         let steps = all.iter().filter(|job| fits(job));
         let steps = steps.map(|job| estimate(job, &wires, None).unwrap().step);
         let least = steps.fold(f64::INFINITY, f64::min);
@@ -2413,7 +2413,7 @@ fn rows_of_a_search_can_be_asked_again() {
         "zero1, states in bf16",
     ] {
         let job = job("job.toml", base, &[("sharding", own)]);
-        for found in layouts(&job, 16, 8, &Pins::default()) {
+        for found in layouts(&job, 16, 8, &Pins::default()).all {
             let words = found.sharding.words(found.shard_size, found.degrees.replicas());
             assert_eq!(Sharding::read(&words).unwrap(), found.sharding, "{own}: {words}");
         }

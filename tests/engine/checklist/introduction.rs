@@ -949,6 +949,13 @@ fn row_003_70() {
     same(decode(json!({"pp": 5, "pp_bytes": MB})), 4.0 * (US + 10.0 * US));
 }
 
+/// A mode has the words that plans know.
+#[test]
+fn decoding_has_one_list_of_words() {
+    let of = |mode: &str| decode(json!({"pp": 5, "pp_bytes": MB, "mode": mode}));
+    assert!(["decoding", "inference"].iter().all(|mode| of(mode) == of("decode")));
+}
+
 /// The step of a preset with keys.
 fn planned(preset: &str, keys: &[(&str, &str)]) -> Vec<plan::Call> {
     let keys: Vec<_> = keys.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();

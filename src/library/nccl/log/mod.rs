@@ -103,10 +103,24 @@ impl Log {
     /// A line of the tuner that is cut off or makes no sense, with its number; no line of NCCL's
     /// tuner at all.
     pub fn read(text: &str, file: &str) -> Result<Self> {
-        let mut reader = Reader::default();
-        let read = reader.lines(text).and_then(|()| reader.finish(file));
-        let log =
-            read.map_err(|refused| refused.error(file).or_help("copy the whole log again"))?;
+        Self::read_each(file, |take| text.lines().try_for_each(take))
+    }
+
+    /// The same of lines that `each` hands over one by one, since a log may be longer than memory.
+    ///
+    /// # Errors
+    /// As [`Self::read`]; the errors of `each`.
+    pub fn read_each(
+        file: &str,
+        each: impl FnOnce(&mut dyn FnMut(&str) -> Result<()>) -> Result<()>,
+    ) -> Result<Self> {
+        let refused = |refused: Refused| refused.error(file).or_help("copy the whole log again");
+        let (mut reader, mut line) = (Reader::default(), 0);
+        each(&mut |text| {
+            line += 1;
+            reader.line(text, line).map_err(refused)
+        })?;
+        let log = reader.finish(file).map_err(refused)?;
         if log.read == 0 {
             return Err(Error::input("the file has no line of NCCL's tuner")
                 .at(file)
@@ -248,23 +262,18 @@ struct Reader {
 type Read<T> = std::result::Result<T, Refused>;
 
 impl Reader {
-    fn lines(&mut self, text: &str) -> Read<()> {
-        for (line, text) in (1..).zip(text.lines()) {
-            let Some((printer, message)) = line::split(text) else { continue };
-            let found = self.matrix(message, line)?
-                || self.tables.take(message, &printer, line)?
-                || self.searches.take(message, &printer, line)?
-                || self.choice(message, &printer, line)?
-                || self.fact(message.trim(), &printer, line);
-            if message.trim_start().starts_with("RCCL version") {
-                return Err(Refused::at(
-                    line,
-                    "the log is of RCCL, whose tuner has tables of its own",
-                )
-                .help("give a log of NCCL"));
-            }
-            self.log.read += usize::from(found);
+    fn line(&mut self, text: &str, line: usize) -> Read<()> {
+        let Some((printer, message)) = line::split(text) else { return Ok(()) };
+        let found = self.matrix(message, line)?
+            || self.tables.take(message, &printer, line)?
+            || self.searches.take(message, &printer, line)?
+            || self.choice(message, &printer, line)?
+            || self.fact(message.trim(), &printer, line);
+        if message.trim_start().starts_with("RCCL version") {
+            let what = "the log is of RCCL, whose tuner has tables of its own";
+            return Err(Refused::at(line, what).help("give a log of NCCL"));
         }
+        self.log.read += usize::from(found);
         Ok(())
     }
 
