@@ -27,6 +27,8 @@ pub struct Verification {
     pub without: Vec<WithoutView>,
     /// The number of lines with a fault.
     pub failed: u64,
+    /// The number of lines with a schedule that is too large to verify.
+    pub unverified: u64,
     /// What to know before trusting it.
     pub notes: Vec<String>,
 }
@@ -45,7 +47,9 @@ pub struct VerifyLine {
     pub transfers: u64,
     /// Whether no fault was found.
     pub ok: bool,
-    /// The first schedule that does not do what its collective promises.
+    /// Whether it is unknown: a schedule is too large to verify.
+    pub too_large: bool,
+    /// The first schedule that does not do what its collective promises, or is too large.
     pub fault: Option<FaultView>,
     /// What the closed form promises: `equal`, `equal-in-rounds`, `upper-bound`, `asymptotic`,
     /// several joined by commas; absent if none was compared.
@@ -166,6 +170,8 @@ pub fn verify_telling(
                 schedules: trial.schedules,
                 transfers: trial.transfers,
                 ok: trial.is_sound(),
+                too_large: trial.broken.is_none()
+                    && trial.fault.as_ref().is_some_and(|(_, fault)| fault.is_too_large()),
                 closed_form: promises(trial.compared),
                 compared: equal + equal_in_rounds + upper_bound + asymptotic,
                 fault: trial.fault.map(|(case, fault)| view(&fault, place_of(&case))),
@@ -197,7 +203,9 @@ pub fn verify_file(foreign: &Foreign, file: &str) -> Verification {
         Some(line) => format!("{file}:{line}"),
         None => file.to_owned(),
     };
-    let fault = check(schedule).err().map(|fault| view(&fault, place(foreign.line_of(&fault))));
+    let fault = check(schedule).err();
+    let too_large = fault.as_ref().is_some_and(Fault::is_too_large);
+    let fault = fault.map(|fault| view(&fault, place(foreign.line_of(&fault))));
     let fault = fault.or_else(|| {
         let Claim { what, line, round } = foreign.wrong_claim.clone()?;
         let place = place(Some(line));
@@ -209,6 +217,7 @@ pub fn verify_file(foreign: &Foreign, file: &str) -> Verification {
         schedules: 1,
         transfers: messages(schedule, u64::MAX).unwrap_or(u64::MAX),
         ok: fault.is_none(),
+        too_large,
         fault,
         closed_form: None,
         compared: 0,
@@ -224,8 +233,10 @@ fn report(
     without: Vec<WithoutView>,
     notes: Vec<String>,
 ) -> Verification {
-    let failed = lines.iter().filter(|line| !line.ok).count() as u64;
-    Verification { schema: "collcost/verify/1", ranks, segments, lines, without, failed, notes }
+    let unverified = lines.iter().filter(|line| line.too_large).count() as u64;
+    let failed = lines.iter().filter(|line| !line.ok).count() as u64 - unverified;
+    let schema = "collcost/verify/1";
+    Verification { schema, ranks, segments, lines, without, failed, unverified, notes }
 }
 
 fn view(fault: &Fault, place: String) -> FaultView {

@@ -41,7 +41,11 @@ impl Args {
         let report = self.report()?;
         let all = self.all || self.collective.is_some() || self.schedule.is_some();
         self.format.write(out, &report, |_| view::verify::verification(&report, all))?;
-        if report.failed > 0 { Err(Stop::Failed) } else { Ok(()) }
+        match (report.failed, report.unverified) {
+            (0, 0) => Ok(()),
+            (0, _) => Err(Stop::Unclear),
+            _ => Err(Stop::Failed),
+        }
     }
 
     fn report(&self) -> Result<Verification> {

@@ -14,7 +14,8 @@ pub fn verification(report: &Verification, all: bool) -> Page {
     for line in report.lines.iter().filter(|line| !line.ok) {
         let name = format!("{} {}", line.collective.id(), line.algorithm);
         if let Some(fault) = &line.fault {
-            page.entry("fault  ", format!("{name}: {}: {}", fault.place, fault.what));
+            let what = if line.too_large { "large  " } else { "fault  " };
+            page.entry(what, format!("{name}: {}: {}", fault.place, fault.what));
         }
         if let Some(broken) = &line.broken {
             let promise = match broken.guarantee {
@@ -35,6 +36,9 @@ pub fn verification(report: &Verification, all: bool) -> Page {
     page.entries("note   ", &report.notes);
     let count = |of: fn(&VerifyLine) -> u64| report.lines.iter().map(of).sum::<u64>();
     let failed = match report.failed {
+        0 if report.unverified > 0 => {
+            format!("no fault in those; {} too large", counted(report.unverified, "line"))
+        }
         0 => "no fault".to_owned(),
         _ if report.lines.len() == 1 => "a fault".to_owned(),
         1 => "1 of the lines has a fault".to_owned(),
@@ -59,11 +63,14 @@ pub fn sheet(report: &Verification, all: bool) -> Sheet {
         let number = |n: u64| Cell::number(Some(n as f64), |n| format!("{n:.0}"));
         let mut forms: Vec<&str> = lines.iter().filter_map(|l| l.closed_form.as_deref()).collect();
         forms.dedup();
-        let faulty = lines.iter().filter(|l| !l.ok).count();
-        let verdict = match (lines.len(), faulty) {
-            (_, 0) => "ok".to_owned(),
-            (1, _) => "fault".to_owned(),
-            (_, n) => format!("{n} with a fault"),
+        let large = lines.iter().filter(|l| l.too_large).count();
+        let faulty = lines.iter().filter(|l| !l.ok).count() - large;
+        let verdict = match (lines.len(), faulty, large) {
+            (_, 0, 0) => "ok".to_owned(),
+            (1, 0, _) => "too large".to_owned(),
+            (_, 0, n) => format!("{n} too large"),
+            (1, _, _) => "fault".to_owned(),
+            (_, n, _) => format!("{n} with a fault"),
         };
         vec![
             Cell::same(collective),

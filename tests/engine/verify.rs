@@ -110,3 +110,15 @@ fn the_registry_is_sound() {
     assert!(faults.is_empty(), "{faults:#?}");
     assert!(report.lines.iter().map(|line| line.compared).sum::<u64>() > 100);
 }
+
+/// Too much for the memory that verifying may take is no fault of a schedule.
+#[test]
+fn what_is_too_large_is_not_at_fault() {
+    use collcost::answer::verify::verify;
+    let registry = Registry::builtin();
+    let found = verify(&registry, &[Collective::AllToAll], Some("pairwise"), &[8, 512], &[1]);
+    let found = found.unwrap();
+    assert_eq!((found.failed, found.unverified), (0, 1));
+    let [line] = &found.lines[..] else { panic!("{} lines", found.lines.len()) };
+    assert!(!line.ok && line.too_large && line.fault.is_some());
+}

@@ -463,6 +463,12 @@ impl Fault {
     pub fn chunk(&self) -> Option<u32> {
         self.chunk
     }
+
+    /// Whether it is no fault of the schedule: verifying it takes more memory than is allowed.
+    #[must_use]
+    pub fn is_too_large(&self) -> bool {
+        matches!(self.kind, Kind::TooLarge(_))
+    }
 }
 
 impl fmt::Display for Fault {
