@@ -114,7 +114,6 @@ fn the_registry_is_sound() {
 /// Too much for the memory that verifying may take is no fault of a schedule.
 #[test]
 fn what_is_too_large_is_not_at_fault() {
-    use collcost::answer::verify::verify;
     let registry = Registry::builtin();
     let found = verify(&registry, &[Collective::AllToAll], Some("pairwise"), &[8, 512], &[1]);
     let found = found.unwrap();
