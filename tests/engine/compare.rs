@@ -958,6 +958,11 @@ fn one_size_of_a_kind_differs_from_nothing() {
 
 /// The log with the times of rows in one place, or in both, longer by a factor.
 fn longer(log: &str, rows: &[u64], places: &[usize], by: f64) -> String {
+    scaled(log, rows, places, by, 1.75)
+}
+
+/// The same, of a collective with such a factor of busbw over algbw.
+fn scaled(log: &str, rows: &[u64], places: &[usize], by: f64, factor: f64) -> String {
     let line = |line: &str| {
         let mut fields: Vec<String> = line.split_whitespace().map(str::to_owned).collect();
         let size = fields.first().and_then(|f| f.parse::<u64>().ok());
@@ -970,7 +975,7 @@ fn longer(log: &str, rows: &[u64], places: &[usize], by: f64) -> String {
             let algbw = size as f64 / (1e3 * time);
             fields[at] = format!("{time:.2}");
             fields[at + 1] = format!("{algbw:.2}");
-            fields[at + 2] = format!("{:.2}", 1.75 * algbw);
+            fields[at + 2] = format!("{:.2}", factor * algbw);
         }
         fields.join(" ") + "\n"
     };
@@ -1065,6 +1070,31 @@ fn a_ring_takes_the_same_everywhere() {
     let output = collcost(&asked.split(' ').collect::<Vec<_>>());
     let answer: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(run["points"][0]["expected_s"], answer["expect"]["time_s"], "{run} {answer}");
+}
+
+/// A size of which only a bound is known leaves the verdict to the others; a run of bounds alone cannot be ill.
+#[test]
+fn a_bound_does_not_weaken_what_others_show() {
+    let rows = |bound: &dyn Fn(usize) -> bool| {
+        let row = |i: usize| {
+            let (size, time) = (1_u64 << (16 + i), 400.0 * f64::from(1 << i));
+            format!("allreduce,8,1,{size},{time},4,{}\n", bound(i))
+        };
+        let rows: String = (0..12).map(row).collect();
+        format!("collective,n_ranks,nodes,bytes,time_us,calls,upper_bound\n{rows}")
+    };
+    let on = ["--on", "dgx-h100"];
+    let (code, exact) = report(&file("bound-none.csv", &rows(&|_| false)), &on);
+    assert_eq!(code, 1, "{exact}");
+    let (code, one) = report(&file("bound-one.csv", &rows(&|i| i == 3)), &on);
+    let run = &one["runs"][0];
+    assert_eq!((code, run["verdict"].as_str()), (1, Some("ill")), "{one}");
+    assert_eq!(run["points"].as_array().map(Vec::len), Some(12), "{one}");
+    assert!(run["notes"].to_string().contains("512 KiB is an upper bound"), "{one}");
+    assert!(run["causes"][0]["id"].is_string(), "{one}");
+    let (code, all) = report(&file("bound-all.csv", &rows(&|_| true)), &on);
+    assert_eq!(code, 3, "{all}");
+    assert!(all["runs"][0]["next"].to_string().contains("the traces of all ranks"), "{all}");
 }
 
 /// A verdict that cannot tell says what would.

@@ -155,6 +155,8 @@ pub struct Facts {
     /// Times are upper bounds: they include waiting, because ranks are missing or the host's clock was
     /// used.
     pub at_most: bool,
+    /// Sizes whose times are upper bounds.
+    pub bounds: Vec<Bytes>,
     /// The in-place times of sizes whose out-of-place ones are judged.
     pub in_place: Vec<(Bytes, Seconds)>,
     /// What the log says about how the run was done.
@@ -176,6 +178,7 @@ impl Facts {
         self.wrong += other.wrong;
         self.nodes_open |= other.nodes_open;
         self.at_most |= other.at_most;
+        self.bounds.extend(&other.bounds);
         self.in_place.extend(&other.in_place);
         self.evidence.add(&other.evidence);
         self.sizes = self.sizes.max(other.sizes);
@@ -503,7 +506,12 @@ impl<'a> Judge<'a> {
             run_by == self.run_by && points.iter().map(|p| p.size).eq(self.sizes.iter().copied());
         let own = (!known).then(|| suspects::ways(&self.lab(&points, run_by)));
         let ways = own.as_ref().unwrap_or(&self.ways);
-        let mut verdict = self.judged(points, ways, facts);
+        let is_bound = |p: &&Point| facts.bounds.contains(&p.size);
+        let mut verdict = match points.iter().filter(is_bound).count() {
+            0 => self.judged(points, ways, facts),
+            all if all == points.len() => self.at_most(points, ways, facts),
+            _ => self.beside_bounds(points, ways, facts),
+        };
         verdict.notes.extend(cold);
         if !facts.evidence.says(Sign::OneThread)
             || verdict.ruling != Ruling::Ill
@@ -513,6 +521,34 @@ impl<'a> Judge<'a> {
             return verdict;
         }
         self.beside_the_host(verdict, ways, facts)
+    }
+
+    /// The verdict on points that are upper bounds.
+    fn at_most(&self, points: Vec<Point>, ways: &suspects::Ways, facts: &Facts) -> Verdict {
+        self.judged(points, ways, &Facts { at_most: true, ..facts.clone() })
+    }
+
+    /// The verdict on points of which some are upper bounds. These cannot show that a run is ill, but the others can.
+    fn beside_bounds(&self, points: Vec<Point>, ways: &suspects::Ways, facts: &Facts) -> Verdict {
+        let (bounds, exact): (Vec<Point>, Vec<Point>) =
+            points.iter().partition(|p| facts.bounds.contains(&p.size));
+        let own = suspects::ways(&self.lab(&exact, facts.run_by(self.query)));
+        let mut verdict = self.judged(exact, &own, facts);
+        if verdict.ruling != Ruling::Ill {
+            return self.at_most(points, ways, facts);
+        }
+        verdict.notes.push(match bounds.as_slice() {
+            [one] => format!(
+                "the time of {} is an upper bound, which includes waiting: the other sizes decide",
+                one.size
+            ),
+            _ => format!(
+                "the times of {} of {} sizes are upper bounds, which include waiting: the other sizes decide",
+                bounds.len(),
+                points.len()
+            ),
+        });
+        Verdict { points, ..verdict }
     }
 
     /// The verdict on a run that is slow, and of which a thread started the calls of several GPUs. That is a way to

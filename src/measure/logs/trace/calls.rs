@@ -335,15 +335,21 @@ impl Calls {
         if let Some((table, row)) =
             traced().filter(|(_, r)| r.at_most).min_by_key(|(_, r)| r.present)
         {
-            let what = match self.groups.iter().any(|g| g.host_clock) {
-                true => "times of the host's clock around calls, including launch and waiting"
-                    .to_owned(),
-                false => format!("files of {} of {} ranks", row.present, table.ranks.unwrap_or(0)),
+            let bounds = "upper bounds, which include waiting for late ranks";
+            let (all, some) = (traced().count(), traced().filter(|(_, r)| r.at_most).count());
+            let host = self.groups.iter().any(|g| g.host_clock);
+            let what = match (host, table.ranks.unwrap_or(0)) {
+                (true, _) => format!(
+                    "times of the host's clock around calls, including launch and waiting: times are {bounds}"
+                ),
+                (_, ranks) if some == all => {
+                    format!("files of {} of {ranks} ranks: times are {bounds}", row.present)
+                }
+                _ => format!(
+                    "{some} of {all} rows have no call that the files of all ranks hold: their times are {bounds}"
+                ),
             };
-            self.warnings.insert(
-                0,
-                format!("{what}: times are upper bounds, which include waiting for late ranks"),
-            );
+            self.warnings.insert(0, what);
         }
         if tables.is_empty() {
             let mut none = table(
@@ -369,6 +375,9 @@ impl Calls {
             first.warnings.append(&mut self.warnings);
             first.caveats.append(&mut self.caveats);
         }
+    }
+}
+
     }
 }
 
