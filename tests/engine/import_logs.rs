@@ -869,6 +869,28 @@ fn a_row_behind_another_line_is_reported() {
     assert!(table.left_out[0].why.contains("behind other text"), "{table:?}");
 }
 
+/// The last line of a run names its own tables, and not those below it.
+#[test]
+fn a_closing_line_names_the_table_above_it() {
+    let table = |name: &str| {
+        let rows = without(&without(ALL_GATHER, "starting:"), "nThread");
+        rows.replace("all_gather_perf", name)
+    };
+    let (first, second) = (table("alltoall_perf"), table("all_gather_perf"));
+    let tested = |text: &str| -> Vec<Tested> {
+        look(text).tables.into_iter().map(|table| table.tested).collect()
+    };
+    let both = [Tested::Collective(AllToAll), Tested::Collective(AllGather)];
+    assert_eq!(tested(&(first.clone() + &second)), both);
+    // Without a closing line of its own the second one stays open, and a command above does not count against one.
+    let open = without(&second, "concluded");
+    assert!(tested(&(first.clone() + &open))[1] != both[0]);
+    let command = format!("mpirun -np 8 ./all_gather_perf -b 8\n{first}");
+    assert_eq!(tested(&command), both[..1]);
+    // One whose table is missing names none.
+    assert_eq!(tested(&(first + "# Collective test concluded: all_reduce_perf\n")), both[..1]);
+}
+
 #[test]
 fn trap_25_perftest_counts_in_2_20_and_one_way() {
     let table = only(BANDWIDTH);

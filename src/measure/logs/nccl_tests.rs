@@ -77,6 +77,8 @@ pub(super) struct Table {
     open: bool,
     /// Where the tables of this run begin: one for each of its cycles.
     first: usize,
+    /// The tables that a closing line was about.
+    concluded: usize,
     /// A program named since the last run began.
     next: Option<String>,
     /// Whether `collcost mock` wrote the run that begins next.
@@ -104,6 +106,8 @@ impl Reader for Table {
         self.open = false;
     }
 }
+/// The last line of a run, which names its program.
+const CONCLUDED: &str = "Collective test concluded: ";
 
 /// How the heading begins where commas separate the columns.
 const CSV: [&str; 3] = ["size", "count", "type"];
@@ -172,6 +176,10 @@ impl Table {
                 self.next = text.rsplit(' ').next().map(str::to_owned);
                 Taken::Yes
             }
+            b'C' if text.starts_with(CONCLUDED) => {
+                self.conclude(text[CONCLUDED.len()..].trim(), log);
+                Taken::Yes
+            }
             b'B' if text.starts_with("Blocking Enabled") => {
                 self.run.blocking = true;
                 Taken::Yes
@@ -219,6 +227,21 @@ impl Table {
                 Taken::No
             }
         })
+    /// The last line of a run names the program of the tables above it, whatever a command or another run said.
+    fn conclude(&mut self, program: &str, log: &mut Log) {
+        self.open = false;
+        let first = self.first.max(self.concluded);
+        self.concluded = log.tables.len();
+        let own = log.tables.iter_mut().skip(first).filter(|draft| draft.format == "nccl-tests");
+        for draft in own.filter(|draft| draft.title != program && program.contains("_perf")) {
+            // What was said of another program is not said of this one.
+            draft.ranks.retain(|(_, by)| *by != "command");
+            draft.nodes = draft.nodes.filter(|_| !draft.ranks.is_empty());
+            program.clone_into(&mut draft.title);
+            name(draft, program);
+        }
+    }
+
     }
 
     /// Reports a row that ends a line of another program, which wrote at the same time.
