@@ -1072,6 +1072,17 @@ fn a_ring_takes_the_same_everywhere() {
     assert_eq!(run["points"][0]["expected_s"], answer["expect"]["time_s"], "{run} {answer}");
 }
 
+/// A variable lists the NICs of a host, and a rack has many hosts.
+#[test]
+fn a_list_of_nics_is_that_of_a_host() {
+    let ask = "compare alltoall -n 144 --nodes 2 --on gb200-nvl72 --size 4GiB --busbw 10GB/s";
+    let said = |list: &str| number(ask, &format!("NCCL_IB_HCA=={list}")).1["causes"].to_string();
+    let all = said("mlx5_0,mlx5_1,mlx5_2,mlx5_3");
+    assert!(all.contains("missing-nic") && !all.contains("the library knows"), "{all}");
+    let half = said("mlx5_0,mlx5_1");
+    assert!(half.contains("the library knows 2 of 4 NICs"), "{half}");
+}
+
 /// A size of which only a bound is known leaves the verdict to the others; a run of bounds alone cannot be ill.
 #[test]
 fn a_bound_does_not_weaken_what_others_show() {
