@@ -1083,6 +1083,42 @@ fn a_list_of_nics_is_that_of_a_host() {
     assert!(half.contains("the library knows 2 of 4 NICs"), "{half}");
 }
 
+/// What another collective over the same ranks shows of the NICs is no cause; of other ranks or another log it shows
+/// nothing.
+#[test]
+fn another_table_of_the_log_clears_the_nics() {
+    let of = |program: &'static str| Run { program, machine: "dgx-h100", ranks: "32" };
+    let slow = of("all_reduce_perf").mock(Some("missing-nic=5"), "0%", 1);
+    // 95 % of what eight NICs carry, instead of 71.
+    let gather = of("all_gather_perf").mock(None, "0%", 1);
+    let full = scaled(&gather, &[8 << 26], &[0, 1], 0.745, 31.0 / 32.0);
+    let alone = report(&file("clears-alone.txt", &slow), &["--on", "dgx-h100"]).1;
+    let first = |report: &Value| {
+        let mut runs = report["runs"].as_array().unwrap().iter();
+        runs.find(|run| run["collective"] == "allreduce").unwrap().clone()
+    };
+    assert_eq!(first(&alone)["causes"][0]["id"], "missing-nic", "{alone}");
+    let both = report(&file("clears-both.txt", &(slow.clone() + &full)), &["--on", "dgx-h100"]).1;
+    let run = first(&both);
+    let ids = run["causes"].to_string();
+    assert!(!ids.contains("missing-nic") && !ids.contains("gdr-off"), "{both}");
+    assert!(
+        run["notes"].to_string().contains("no NIC, link or path to one is the cause"),
+        "{both}"
+    );
+    let apart = collcost(&[
+        "compare",
+        &file("clears-1.txt", &slow),
+        &file("clears-2.txt", &full),
+        "--on",
+        "dgx-h100",
+        "--format",
+        "json",
+    ]);
+    let apart: Value = serde_json::from_slice(&apart.stdout).unwrap();
+    assert_eq!(first(&apart)["causes"][0]["id"], "missing-nic", "{apart}");
+}
+
 /// A size of which only a bound is known leaves the verdict to the others; a run of bounds alone cannot be ill.
 #[test]
 fn a_bound_does_not_weaken_what_others_show() {

@@ -169,6 +169,8 @@ pub struct Facts {
     pub gpus: Option<String>,
     /// What else to know before trusting the times.
     pub caveats: Vec<String>,
+    /// What another run of the log shows, if that is that the NICs carry what they can.
+    pub carried: Option<String>,
 }
 
 impl Facts {
@@ -371,6 +373,8 @@ pub struct Verdict {
     pub nodes: u32,
     /// What variables forced, if the run was compared with what that takes.
     pub setting: Option<Setting>,
+    /// That the NICs carry what they can, in words, if the largest size shows it.
+    pub carries: Option<String>,
 }
 
 /// Judges times of `query`'s collective on its ranks; the query's own size is ignored. Where the log says that hosts of
@@ -692,6 +696,12 @@ fn ruled(
     if ill && !causes.iter().any(|c: &Cause| c.id == "not-one-call") {
         notes.extend(impossible.map(|(_, why)| why));
     }
+    notes.extend(facts.carried.as_ref().map(|carried| {
+        format!(
+            "no NIC, link or path to one is the cause: {carried}, over the same ranks of this log"
+        )
+    }));
+    let carries = plateau.as_ref().filter(|p| p.is_full()).map(plateau::Plateau::words);
     let low = health == Health::Slow || open && above;
     notes.extend(plateau.filter(|_| low).map(|p| p.words()));
     if facts.at_most {
@@ -717,10 +727,31 @@ fn ruled(
         notes,
         nodes: query.placement.nodes(),
         setting: None,
+        carries,
     }
 }
 
 impl Verdict {
+    /// Whether a cause is listed that would slow each call whose bytes cross the NICs.
+    #[must_use]
+    pub fn blames_nics(&self) -> bool {
+        self.causes.iter().any(|cause| suspects::OF_NICS.contains(&cause.id))
+    }
+
+    /// What `own`, of which this is the verdict, shows of the NICs that `other` uses, too: that they carry what they
+    /// can. It has the same ranks and variables, and is of the same log.
+    #[must_use]
+    pub fn shows(&self, own: &Run, other: &Run) -> Option<String> {
+        let of = |run: &Run| (run.file.clone(), run.ranks, run.nodes);
+        let alike = of(own) == of(other)
+            && own.collective != other.collective
+            && own.facts.evidence.variables() == other.facts.evidence.variables()
+            // Groups of a job have their own ranks.
+            && own.traced.is_empty();
+        let words = self.carries.as_ref().filter(|_| alike)?;
+        Some(format!("{words} in {}", own.collective))
+    }
+
     /// Of a run on one node, as far as is known: nothing says that it was not on more. If it is ill there and not on
     /// another number of nodes, that is open. `on` judges it on more nodes, if it can have been.
     pub fn doubt_nodes(&mut self, ranks: u32, on: impl Fn(u32) -> Option<Self>) {
