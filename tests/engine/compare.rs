@@ -1119,6 +1119,20 @@ fn another_table_of_the_log_clears_the_nics() {
     assert_eq!(first(&apart)["causes"][0]["id"], "missing-nic", "{apart}");
 }
 
+/// Where the largest sizes are as expected, those that are off are no large ones.
+#[test]
+fn the_side_is_that_of_the_table() {
+    let log = H100.mock(None, "0%", 1);
+    let side = |rows: &[u64]| {
+        let (_, verdict) = H100.verdict(&longer(&log, rows, &[0, 1], 10.0), "side.log");
+        verdict["side"].as_str().unwrap_or("none").to_owned()
+    };
+    let sizes: Vec<u64> = (0..14).map(|i| 8 << (2 * i)).collect();
+    assert_eq!(side(&sizes[6..13]), "middle");
+    assert_eq!(side(&sizes[9..]), "bandwidth");
+    assert_eq!(side(&sizes[..9]), "latency");
+}
+
 /// A size of which only a bound is known leaves the verdict to the others; a run of bounds alone cannot be ill.
 #[test]
 fn a_bound_does_not_weaken_what_others_show() {
