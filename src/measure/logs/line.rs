@@ -161,9 +161,13 @@ impl<'f, R: BufRead> Lines<'f, R> {
         if encoding::is_utf16(&self.buffer) {
             return self.encoding();
         }
-        Error::input("the file is binary, not text")
-            .at(self.place())
-            .help("give the text that the benchmark printed")
+        let help = match self.buffer.starts_with(b"PAR1") {
+            true => {
+                "it is a table in Parquet: write it as CSV, for instance with pandas' read_parquet and to_csv"
+            }
+            false => "give the text that the benchmark printed",
+        };
+        Error::input("the file is binary, not text").at(self.place()).help(help)
     }
 }
 

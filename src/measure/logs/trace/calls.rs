@@ -11,6 +11,7 @@
 
 use std::collections::HashMap;
 
+use super::kineto::{GROUPLESS, HOST_ALONE, SILENT};
 use super::order::Order;
 use crate::base::collective::Collective;
 use crate::base::order::sorted;
@@ -366,7 +367,7 @@ impl Calls {
                 what: most.map_or("the trace contains no collective call".to_owned(), |l| {
                     format!("no call of the trace is usable: {}", l.why)
                 }),
-                help: "record steps of a run whose ranks communicate".to_owned(),
+                help: most.map_or(RECORD, |l| remedy(&l.why)).to_owned(),
             });
             tables.push(none);
         }
@@ -378,6 +379,19 @@ impl Calls {
     }
 }
 
+/// How to record a trace with calls.
+const RECORD: &str = "record steps of a run whose ranks communicate";
+
+/// How to record a trace without what its calls were left out for.
+fn remedy(why: &str) -> &'static str {
+    match why {
+        SILENT | GROUPLESS => {
+            "record it with a newer PyTorch, whose traces state the sizes and groups of calls"
+        }
+        HOST_ALONE => {
+            "record the GPU too: profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA])"
+        }
+        _ => RECORD,
     }
 }
 
