@@ -375,6 +375,15 @@ fn what_a_script_does_not_run_is_not_read() {
     assert_eq!(open.inferred, ["all branches of `if [ $1 = full ]`: --recompute-granularity"]);
 }
 
+/// Of branches with several values the answer says which one counts.
+#[test]
+fn the_value_of_several_branches_is_named() {
+    let model = "if [ $1 = small ]; then\n M=\"--num-layers 24 --seq-length 2048\"\nelse\n M=\"--num-layers 36 --seq-length 2048\"\nfi\nrun $M\n";
+    let said = draft("train.sh", format!("{MEGATRON}{model}").leak()).inferred.join("; ");
+    assert!(said.contains("--num-layers 36 (not 24), --seq-length"), "{said}");
+    assert_eq!(said.matches("--seq-length").count(), 1, "{said}");
+}
+
 /// A width that a script computes elsewhere is no reason for another one.
 #[test]
 fn widths_that_are_not_known_are_asked_for() {
