@@ -20,7 +20,7 @@ use collcost::base::quantity::{Bandwidth, Bytes, Seconds};
 use collcost::machine::query::{DEFAULT_CHOSEN, Machine, Query};
 use collcost::machine::sample::DataType;
 use collcost::measure::logs::{Asked, Evidence};
-use collcost::measure::verdict::{Facts, Ruling, Run, Typed, judge, two};
+use collcost::measure::verdict::{Facts, Ruling, Run, Typed, Verdict, judge, two};
 use collcost::model::algorithm::Registry;
 use collcost::view;
 
@@ -155,7 +155,7 @@ impl Args {
         }
         let registry = Registry::builtin();
         let mut machine = (String::new(), DEFAULT_CHOSEN, Vec::new());
-        let mut shown = Vec::with_capacity(runs.len());
+        let mut judged = Vec::with_capacity(runs.len());
         for run in runs {
             let query = self.query(&run)?;
             let Machine { name, chosen, .. } = &query.machine;
@@ -168,16 +168,24 @@ impl Args {
                      profiles lists them",
                 )
             })?;
-            let judged = |query: &Query| {
-                judge(&registry, query, run.dtype, self.unseen_tier, &run.times, &run.facts)
-            };
-            let mut verdict = judged(&query).map_err(|e| e.at(place()))?;
+            let verdict = self.verdict(&registry, &query, &run).map_err(|e| e.at(place()))?;
+            judged.push((run, query, verdict));
+        }
+        let mut shown = Vec::with_capacity(judged.len());
+        for (run, query, verdict) in &judged {
+            let (mut run, mut verdict) = (run.clone(), verdict.clone());
+            let carried = || judged.iter().find_map(|(other, _, its)| its.shows(other, &run));
+            if let Some(carried) = verdict.blames_nics().then(carried).flatten() {
+                run.facts.carried = Some(carried);
+                verdict = self.verdict(&registry, query, &run)?;
+            }
             if self.nodes_are_open(&run)? && query.machine.network.is_some() {
-                let on = |nodes| judged(&self.on_nodes(&run, nodes).ok()?).ok();
+                let on =
+                    |nodes| self.verdict(&registry, &self.on_nodes(&run, nodes).ok()?, &run).ok();
                 verdict.doubt_nodes(query.shape.ranks, on);
             }
             let Run { dtype, library, file, traced, .. } = run;
-            let mut view = answer::compare::run(verdict, &query, dtype, file, &traced);
+            let mut view = answer::compare::run(verdict, query, dtype, file, &traced);
             view.library = library;
             shown.push(view);
         }
@@ -193,6 +201,11 @@ impl Args {
             Ruling::Ill => Err(Stop::Failed),
             Ruling::CannotTell => Err(Stop::Unclear),
         }
+    }
+
+    /// The verdict on a run.
+    fn verdict(&self, registry: &Registry, query: &Query, run: &Run) -> Result<Verdict> {
+        judge(registry, query, run.dtype, self.unseen_tier, &run.times, &run.facts)
     }
 
     /// Whether neither the flags nor the log say on how many nodes it ran.

@@ -958,6 +958,11 @@ fn one_size_of_a_kind_differs_from_nothing() {
 
 /// The log with the times of rows in one place, or in both, longer by a factor.
 fn longer(log: &str, rows: &[u64], places: &[usize], by: f64) -> String {
+    scaled(log, rows, places, by, 1.75)
+}
+
+/// The same, of a collective with such a factor of busbw over algbw.
+fn scaled(log: &str, rows: &[u64], places: &[usize], by: f64, factor: f64) -> String {
     let line = |line: &str| {
         let mut fields: Vec<String> = line.split_whitespace().map(str::to_owned).collect();
         let size = fields.first().and_then(|f| f.parse::<u64>().ok());
@@ -970,7 +975,7 @@ fn longer(log: &str, rows: &[u64], places: &[usize], by: f64) -> String {
             let algbw = size as f64 / (1e3 * time);
             fields[at] = format!("{time:.2}");
             fields[at + 1] = format!("{algbw:.2}");
-            fields[at + 2] = format!("{:.2}", 1.75 * algbw);
+            fields[at + 2] = format!("{:.2}", factor * algbw);
         }
         fields.join(" ") + "\n"
     };
@@ -1065,6 +1070,92 @@ fn a_ring_takes_the_same_everywhere() {
     let output = collcost(&asked.split(' ').collect::<Vec<_>>());
     let answer: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(run["points"][0]["expected_s"], answer["expect"]["time_s"], "{run} {answer}");
+}
+
+/// A variable lists the NICs of a host, and a rack has many hosts.
+#[test]
+fn a_list_of_nics_is_that_of_a_host() {
+    let ask = "compare alltoall -n 144 --nodes 2 --on gb200-nvl72 --size 4GiB --busbw 10GB/s";
+    let said = |list: &str| number(ask, &format!("NCCL_IB_HCA=={list}")).1["causes"].to_string();
+    let all = said("mlx5_0,mlx5_1,mlx5_2,mlx5_3");
+    assert!(all.contains("missing-nic") && !all.contains("the library knows"), "{all}");
+    let half = said("mlx5_0,mlx5_1");
+    assert!(half.contains("the library knows 2 of 4 NICs"), "{half}");
+}
+
+/// What another collective over the same ranks shows of the NICs is no cause; of other ranks or another log it shows
+/// nothing.
+#[test]
+fn another_table_of_the_log_clears_the_nics() {
+    let of = |program: &'static str| Run { program, machine: "dgx-h100", ranks: "32" };
+    let slow = of("all_reduce_perf").mock(Some("missing-nic=5"), "0%", 1);
+    // 95 % of what eight NICs carry, instead of 71.
+    let gather = of("all_gather_perf").mock(None, "0%", 1);
+    let full = scaled(&gather, &[8 << 26], &[0, 1], 0.745, 31.0 / 32.0);
+    let alone = report(&file("clears-alone.txt", &slow), &["--on", "dgx-h100"]).1;
+    let first = |report: &Value| {
+        let mut runs = report["runs"].as_array().unwrap().iter();
+        runs.find(|run| run["collective"] == "allreduce").unwrap().clone()
+    };
+    assert_eq!(first(&alone)["causes"][0]["id"], "missing-nic", "{alone}");
+    let both = report(&file("clears-both.txt", &(slow.clone() + &full)), &["--on", "dgx-h100"]).1;
+    let run = first(&both);
+    let ids = run["causes"].to_string();
+    assert!(!ids.contains("missing-nic") && !ids.contains("gdr-off"), "{both}");
+    assert!(
+        run["notes"].to_string().contains("no NIC, link or path to one is the cause"),
+        "{both}"
+    );
+    let apart = collcost(&[
+        "compare",
+        &file("clears-1.txt", &slow),
+        &file("clears-2.txt", &full),
+        "--on",
+        "dgx-h100",
+        "--format",
+        "json",
+    ]);
+    let apart: Value = serde_json::from_slice(&apart.stdout).unwrap();
+    assert_eq!(first(&apart)["causes"][0]["id"], "missing-nic", "{apart}");
+}
+
+/// Where the largest sizes are as expected, those that are off are no large ones.
+#[test]
+fn the_side_is_that_of_the_table() {
+    let log = H100.mock(None, "0%", 1);
+    let side = |rows: &[u64]| {
+        let (_, verdict) = H100.verdict(&longer(&log, rows, &[0, 1], 10.0), "side.log");
+        verdict["side"].as_str().unwrap_or("none").to_owned()
+    };
+    let sizes: Vec<u64> = (0..14).map(|i| 8 << (2 * i)).collect();
+    assert_eq!(side(&sizes[6..13]), "middle");
+    assert_eq!(side(&sizes[9..]), "bandwidth");
+    assert_eq!(side(&sizes[..9]), "latency");
+}
+
+/// A size of which only a bound is known leaves the verdict to the others; a run of bounds alone cannot be ill.
+#[test]
+fn a_bound_does_not_weaken_what_others_show() {
+    let rows = |bound: &dyn Fn(usize) -> bool| {
+        let row = |i: usize| {
+            let (size, time) = (1_u64 << (16 + i), 400.0 * f64::from(1 << i));
+            format!("allreduce,8,1,{size},{time},4,{}\n", bound(i))
+        };
+        let rows: String = (0..12).map(row).collect();
+        format!("collective,n_ranks,nodes,bytes,time_us,calls,upper_bound\n{rows}")
+    };
+    let on = ["--on", "dgx-h100"];
+    let (code, exact) = report(&file("bound-none.csv", &rows(&|_| false)), &on);
+    assert_eq!(code, 1, "{exact}");
+    let (code, one) = report(&file("bound-one.csv", &rows(&|i| i == 3)), &on);
+    let run = &one["runs"][0];
+    assert_eq!((code, run["verdict"].as_str()), (1, Some("ill")), "{one}");
+    assert_eq!(run["points"].as_array().map(Vec::len), Some(12), "{one}");
+    assert!(run["notes"].to_string().contains("512 KiB is an upper bound"), "{one}");
+    assert!(run["causes"][0]["id"].is_string(), "{one}");
+    let (code, all) = report(&file("bound-all.csv", &rows(&|_| true)), &on);
+    assert_eq!(code, 3, "{all}");
+    assert!(all["runs"][0]["next"].to_string().contains("the traces of all ranks"), "{all}");
 }
 
 /// A verdict that cannot tell says what would.

@@ -4,6 +4,8 @@ use collcost::Collective;
 use collcost::answer::optimum::best;
 use collcost::machine::graph::Graph;
 
+use crate::command::{collcost, text};
+
 const HOST: &str =
     include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/fabrics/hwloc.xml"));
 
@@ -84,6 +86,38 @@ fn what_joins_packages_is_known_by_maker_or_said() {
         "<info name=\"CollcostBetweenPackages\" value=\"35GB/s\"/><info name=\"hwlocVersion\"";
     let said = other.replace("<info name=\"hwlocVersion\"", said);
     assert!(links(&said).contains(&"cpu1>cpu0 35".to_owned()));
+}
+
+/// A file of another program is named, with what to give instead.
+#[test]
+fn files_that_are_no_fabric_are_named() {
+    let folder = std::path::Path::new(env!("CARGO_TARGET_TMPDIR"));
+    let of_cpu = |inside: &str| {
+        format!(
+            "<system version=\"1\"><cpu numaid=\"0\" arch=\"x86_64\" vendor=\"GenuineIntel\" familyid=\"6\" \
+             modelid=\"143\">{inside}</cpu></system>"
+        )
+    };
+    for (content, what, help) in [
+        ("\tGPU0\tGPU1\nGPU0\t X \tNV12\n".to_owned(), "nvidia-smi topo -m", "NCCL_TOPO_DUMP_FILE"),
+        (
+            "#\n# Topology file: generated on Fri\nvendid=0x2\nCa\t1\n".to_owned(),
+            "ibnetdiscover",
+            "TOML or JSON",
+        ),
+        ("Nodes 8\nTiers 2\nDownlink_speed_Gbps 200\n".to_owned(), "a tree of htsim", "fat-tree"),
+        ("device:\n  - name: x\n".to_owned(), "no fabric in a known format", "InfraGraph"),
+        (of_cpu(""), "no GPU", "--merge FILE --gpus"),
+    ] {
+        let path = folder.join("no-fabric");
+        std::fs::write(&path, &content).unwrap();
+        let output = collcost(&["optimum", "allreduce", "--fabric", path.to_str().unwrap()]);
+        let said = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{said}");
+        assert!(said.contains(what) && said.contains(help), "{said}");
+    }
+    let old = SERVERS.replace("choice: xpu", "type: xpu");
+    assert!(refused(&old).contains("an older InfraGraph"), "{}", refused(&old));
 }
 
 /// Where I/O stands outside packages it hangs on the only one, or on a switch of its own.

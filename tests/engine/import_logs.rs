@@ -869,6 +869,89 @@ fn a_row_behind_another_line_is_reported() {
     assert!(table.left_out[0].why.contains("behind other text"), "{table:?}");
 }
 
+/// The last line of a run names its own tables, and not those below it.
+#[test]
+fn a_closing_line_names_the_table_above_it() {
+    let table = |name: &str| {
+        let rows = without(&without(ALL_GATHER, "starting:"), "nThread");
+        rows.replace("all_gather_perf", name)
+    };
+    let (first, second) = (table("alltoall_perf"), table("all_gather_perf"));
+    let tested = |text: &str| -> Vec<Tested> {
+        look(text).tables.into_iter().map(|table| table.tested).collect()
+    };
+    let both = [Tested::Collective(AllToAll), Tested::Collective(AllGather)];
+    assert_eq!(tested(&(first.clone() + &second)), both);
+    // Without a closing line of its own the second one stays open, and a command above does not count against one.
+    let open = without(&second, "concluded");
+    assert!(tested(&(first.clone() + &open))[1] != both[0]);
+    let command = format!("mpirun -np 8 ./all_gather_perf -b 8\n{first}");
+    assert_eq!(tested(&command), both[..1]);
+    // One whose table is missing names none.
+    assert_eq!(tested(&(first + "# Collective test concluded: all_reduce_perf\n")), both[..1]);
+}
+
+/// NCCL writes between the pieces of a row: they are joined if each is whole and in its place.
+#[test]
+fn pieces_of_a_row_between_lines_of_nccl_are_joined() {
+    let whole = only(ALL_REDUCE);
+    let said = |host: &str| format!("{host}:12:12 [1] NCCL INFO AllReduce: opCount 0 count 2\n");
+    let split = |host: &str, glued: bool| {
+        lines(ALL_REDUCE, |_, l| {
+            if !is_row(l) {
+                return Some(l.to_owned());
+            }
+            let fields: Vec<&str> = l.split_whitespace().collect();
+            let pieces = [&fields[..5], &fields[5..9], &fields[9..]].map(|piece| piece.join("  "));
+            let between = |piece: &str| match glued {
+                true => format!("{piece}{}{}", said(host), said("node2")),
+                false => format!("{piece}\n{}", said("node2")),
+            };
+            Some(format!("{}{}{}", between(&pieces[0]), between(&pieces[1]), pieces[2]))
+        })
+    };
+    let figures = |table: &Table| -> Vec<(u64, bool, f64)> {
+        table.rows.iter().map(|r| (r.size.0, r.in_place, time(r))).collect()
+    };
+    for text in [split("node1", true), split("node1", false)] {
+        let read = only(&text);
+        assert_eq!(figures(&read), figures(&whole), "{text}");
+        assert!(read.left_out.is_empty(), "{:?}", read.left_out);
+    }
+    // Digits of a host's name may be the row's.
+    let open = error(&split("1node", true));
+    assert!(open.contains("between the pieces") && open.contains("NCCL_DEBUG_FILE"), "{open}");
+    // A piece is missing: the others do not make a row, and the next row is read.
+    let first = split("node1", true);
+    let piece = first.lines().find(|l| l.contains("0.17    0.30") || l.contains("0.17  0.30"));
+    let cut = first.replacen(&format!("{}\n", piece.unwrap()), "", 1);
+    let read = only(&cut);
+    assert_eq!(read.rows.len() + 2, whole.rows.len(), "{cut}");
+    assert_eq!(read.left_out.len(), 1, "{:?}", read.left_out);
+}
+
+/// Some write the heading of two places, and the figures of the first.
+#[test]
+fn rows_with_the_figures_of_one_place_are_read() {
+    let whole = only(ALL_REDUCE);
+    let half = lines(ALL_REDUCE, |_, l| {
+        let fields: Vec<&str> = l.split_whitespace().collect();
+        Some(if is_row(l) { fields[..9].join("  ") } else { l.to_owned() })
+    });
+    let read = only(&half);
+    let places = |table: &Table| -> Vec<(u64, f64)> {
+        out_of_place(table).into_iter().map(|r| (r.size.0, time(r))).collect()
+    };
+    assert_eq!((read.rows.len(), places(&read)), (7, places(&whole)));
+    assert!(read.warnings[0].contains("only the figures out of place"), "{:?}", read.warnings);
+    // Behind whole rows such a row is one that is cut off.
+    let last = ALL_REDUCE.lines().rfind(|l| is_row(l)).unwrap();
+    let fields: Vec<&str> = last.split_whitespace().collect();
+    let cut = only(&ALL_REDUCE.replace(last, &fields[..9].join("  ")));
+    assert_eq!(cut.rows.len() + 2, whole.rows.len());
+    assert!(cut.left_out[0].why.contains("cut off"), "{:?}", cut.left_out);
+}
+
 #[test]
 fn trap_25_perftest_counts_in_2_20_and_one_way() {
     let table = only(BANDWIDTH);

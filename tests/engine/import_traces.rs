@@ -381,6 +381,33 @@ fn files_without_rows_are_refused_for_what_they_lack() {
     assert!(why.contains("is a program, which is not run"), "{why}");
 }
 
+/// What is refused says what the trace lacks, and how to record it with that.
+#[test]
+fn a_trace_without_usable_calls_says_what_it_lacks() {
+    let trace = |events: &str| {
+        let text = format!(
+            r#"{{"schemaVersion": 1, "distributedInfo": {{"backend": "nccl", "rank": 0, "world_size": 8, "pg_count": 3}}, "traceEvents": [{events}]}}"#
+        );
+        let log = join(&[("a.json", &text)]);
+        let refused = log.tables[0].refused.clone().unwrap();
+        format!("{}; {}", refused.what, refused.help)
+    };
+    let host = r#"{"ph": "X", "cat": "cpu_op", "name": "nccl:all_reduce", "ts": 1.0, "dur": 5.0, "args": {"Input Dims": [[394241]], "Input type": ["float"]}}"#;
+    let kernel = r#"{"ph": "X", "cat": "kernel", "name": "ncclKernel_AllReduce(x)", "ts": 5.0, "dur": 50.0, "args": {"stream": 20}}"#;
+    let gloo = r#"{"ph": "X", "cat": "user_annotation", "name": "gloo:all_reduce", "ts": 1.0, "dur": 50.0, "args": {"Input Dims": [[8]]}}"#;
+    let compute =
+        r#"{"ph": "X", "cat": "kernel", "name": "gemm", "ts": 5.0, "dur": 50.0, "args": {}}"#;
+    for (events, what, help) in [
+        (format!("{host}, {kernel}"), "its size and its group", "a newer PyTorch"),
+        (gloo.to_owned(), "whose group the trace does not state", "a newer PyTorch"),
+        (format!("{host}, {compute}"), "a call of the host", "ProfilerActivity.CUDA"),
+        (compute.to_owned(), "contains no collective call", "whose ranks communicate"),
+    ] {
+        let said = trace(&events);
+        assert!(said.contains(what) && said.contains(help), "{said}");
+    }
+}
+
 #[test]
 fn damage_anywhere_ends_without_a_crash() {
     let texts = [

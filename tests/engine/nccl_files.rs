@@ -606,6 +606,32 @@ fn a_log_without_tables_says_what_it_lacks() {
     assert!(!of(H100, &Asked::default()).contains("lacks"));
 }
 
+/// Of the lines about a communicator only one has its nodes; those that begin and end its initialization do not hide
+/// them, and those of another communicator leave both open.
+#[test]
+fn nodes_are_those_of_the_line_that_has_them() {
+    let rank = |rank: u32, nodes: u32| {
+        let head = format!("a:{rank}:7 [{rank}] NCCL INFO");
+        let own = format!("comm 0x{rank} rank {rank}");
+        format!(
+            "{head} ncclCommInitRank {own} nranks 8 cudaDev 0 commId 0x4d - Init START\n\
+             {head} {own} nRanks 8 nNodes {nodes} localRanks {} localRank 0 MNNVL 0\n\
+             {head} ncclCommInitRank {own} nranks 8 cudaDev 0 commId 0x4d - Init COMPLETE\n",
+            8 / nodes
+        )
+    };
+    let asked = Asked { version: Some("2.27.3".parse().unwrap()), ..Asked::default() };
+    let lacks = |text: &str| check(text, &asked).notes.join("\n");
+    let whole = rank(0, 2) + &rank(1, 2);
+    assert!(lacks(&whole).contains("lacks graphs (GRAPH), --gpu; --comm"), "{}", lacks(&whole));
+    let told = Told { nodes: Some(4), ..Told::default() };
+    let error = nccl_log(&Log::read(&whole, "x.log").unwrap(), &Asked { told, ..asked.clone() });
+    let error = error.unwrap_err().to_string();
+    assert!(error.contains("has 2 nodes, not 4") && error.contains("x.log:2"), "{error}");
+    let two = lacks(&(whole + &rank(2, 1)));
+    assert!(two.contains("ranks (INIT), nodes (INIT)"), "{two}");
+}
+
 /// A log's channels stand beside those of the machine that the user names.
 #[test]
 fn channels_are_compared_with_a_known_machine() {

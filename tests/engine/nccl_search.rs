@@ -618,6 +618,29 @@ proptest! {
     }
 }
 
+/// NCCL lists ports without a PCI device below each processor and reads them all, as in its own dump of four GPUs and
+/// three virtual interfaces.
+#[test]
+fn ports_without_a_device_are_listed_by_each_processor() {
+    let nets: String = (1..4)
+        .map(|dev| format!("<net name=\"v{dev}\" dev=\"{dev}\" speed=\"10000\" port=\"0\" guid=\"0x{dev}\" gdr=\"0\"/>"))
+        .collect();
+    let cpu = |numa: usize| {
+        format!(
+            "<cpu host_hash=\"0xa7\" numaid=\"{numa}\" arch=\"x86_64\" vendor=\"AuthenticAMD\" \
+             familyid=\"143\" modelid=\"49\"><pci busid=\"0000:{numa}1:00.0\" class=\"0x030000\" \
+             link_speed=\"16.0 GT/s PCIe\" link_width=\"16\"><gpu dev=\"{numa}\" sm=\"89\" rank=\"{numa}\" \
+             gdr=\"0\"/></pci><nic>{nets}</nic></cpu>"
+        )
+    };
+    let text = format!("<system version=\"1\">{}</system>", (0..4).map(cpu).collect::<String>());
+    let description = read(&text, "t.xml").unwrap();
+    let job = Job { nodes: 1, per_node: None };
+    let found = search(&description, release("2.28.9"), job, &Knobs::default()).unwrap();
+    let ring = found.communicator().ring;
+    assert_eq!((ring.channels, ring.intra.0, ring.pattern), (1, 15.0, 4));
+}
+
 /// Large and strange files are refused, or answered without end of time and memory.
 #[test]
 fn hostile_files_are_refused() {

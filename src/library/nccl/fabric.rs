@@ -20,6 +20,9 @@ const COUNTED_BY: &str = "2.27.7";
 pub fn fabric(description: &Description) -> Result<Graph> {
     let version: Version = COUNTED_BY.parse()?;
     let system = System::new(description, version)?;
+    if system.count(Kind::Gpu) == 0 {
+        description.with_gpus(None)?;
+    }
     let is_many = system.hosts() > 1;
     let is_kept = |kind: Kind| match kind {
         Kind::Gpu | Kind::Pci | Kind::Nvs | Kind::Cpu => true,

@@ -228,8 +228,7 @@ impl Description {
         if found.is_empty() {
             return Err(Error::input("the topology has no GPU").at(&self.origin).help(
                 "a file for NCCL_TOPO_FILE often leaves them to the machine; write one there with \
-                 NCCL_TOPO_DUMP_FILE, or add <gpu dev=\"0\" sm=\"90\" rank=\"0\" gdr=\"1\"/> to \
-                 each",
+                 NCCL_TOPO_DUMP_FILE, or collcost nccl topo --merge FILE --gpus h100:8, which adds them",
             ));
         }
         let ranked = found.iter().any(|(rank, _)| rank.is_some());

@@ -1,5 +1,6 @@
 //! A table while it is read, and its final evaluation.
 
+use super::nccl_tests::pieces;
 use super::{
     Asked, BLOCKING, FAILED, LeftOut, Measured, NO_SUM, Refusal, Row, Table, Tested, Traced, infer,
 };
@@ -132,6 +133,16 @@ impl Draft {
             }
             None => self.left_out.push(LeftOut { why, lines: vec![line], count: 1 }),
         }
+    }
+
+    /// The last row that was left out for this reason is used after all.
+    pub fn restore(&mut self, line: usize, why: &str) {
+        let left = self.left_out.iter_mut().find(|left| left.why == why);
+        if let Some(left) = left.filter(|left| left.lines.last() == Some(&line)) {
+            left.lines.pop();
+            left.count -= 1;
+        }
+        self.left_out.retain(|left| left.count > 0);
     }
 
     /// Refuses the whole table; the first reason is kept.
@@ -413,7 +424,11 @@ impl Draft {
             Some(LeftOut { why, lines, .. }) => {
                 let line = lines.first().copied().unwrap_or(self.line);
                 let what = format!("no row is usable; line {line}: {why}");
-                self.refuse(what, "give the log of a run that finished");
+                let help = match why == pieces::APART {
+                    true => pieces::KEEP,
+                    false => "give the log of a run that finished",
+                };
+                self.refuse(what, help);
             }
         }
     }

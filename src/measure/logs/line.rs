@@ -159,9 +159,13 @@ impl<'f, R: BufRead> Lines<'f, R> {
         if encoding::is_utf16(&self.buffer) {
             return self.encoding();
         }
-        Error::input("the file is binary, not text")
-            .at(self.place())
-            .help("give the text that the benchmark printed")
+        let help = match self.buffer.starts_with(b"PAR1") {
+            true => {
+                "it is a table in Parquet: write it as CSV, for instance with pandas' read_parquet and to_csv"
+            }
+            false => "give the text that the benchmark printed",
+        };
+        Error::input("the file is binary, not text").at(self.place()).help(help)
     }
 }
 
@@ -527,6 +531,7 @@ mod tests {
         let marked: Vec<u8> = [b"\xff\xfe".as_slice(), &utf16].concat();
         for (bytes, what, place) in [
             (b"ab\n\0\x01\x02ELF\n".to_vec(), "binary", "x.log:2"),
+            (b"PAR1\x15\0\n".to_vec(), "a table in Parquet", "x.log:1"),
             (utf16, "UTF-16", "x.log:1"),
             (marked, "UTF-16", "x.log:1"),
             ([b"a\n".as_slice(), &vec![b'x'; LONGEST + 9]].concat(), "longer than", "x.log:2"),

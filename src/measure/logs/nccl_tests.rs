@@ -20,6 +20,7 @@
 
 mod columns;
 pub(super) mod devices;
+pub(super) mod pieces;
 
 use super::draft::{Draft, Raw, Redop};
 use super::launcher::{self, Command};
@@ -77,12 +78,16 @@ pub(super) struct Table {
     open: bool,
     /// Where the tables of this run begin: one for each of its cycles.
     first: usize,
+    /// The tables that a closing line was about.
+    concluded: usize,
     /// A program named since the last run began.
     next: Option<String>,
     /// Whether `collcost mock` wrote the run that begins next.
     predicted: bool,
     /// Whether commas separate the fields.
     commas: bool,
+    /// A row of which pieces are still to come.
+    pieces: Option<pieces::Row>,
 }
 
 impl Reader for Table {
@@ -104,6 +109,9 @@ impl Reader for Table {
         self.open = false;
     }
 }
+
+/// The last line of a run, which names its program.
+const CONCLUDED: &str = "Collective test concluded: ";
 
 /// How the heading begins where commas separate the columns.
 const CSV: [&str; 3] = ["size", "count", "type"];
@@ -127,7 +135,10 @@ fn of_codes(text: &str, id: &str) -> Option<String> {
 impl Table {
     fn plain(&mut self, line: &Line, log: &mut Log) -> Read<Taken> {
         if line.is_numeric() {
-            return self.row(line, log);
+            return match self.piece(line, log)? {
+                Some(taken) => Ok(taken),
+                None => self.row(line, log),
+            };
         }
         let text = line.bare();
         let Some(first) = text.as_bytes().first() else { return Ok(Taken::No) };
@@ -170,6 +181,10 @@ impl Table {
             }
             b'C' if text.starts_with("Collective test starting: ") => {
                 self.next = text.rsplit(' ').next().map(str::to_owned);
+                Taken::Yes
+            }
+            b'C' if text.starts_with(CONCLUDED) => {
+                self.conclude(text[CONCLUDED.len()..].trim(), log);
                 Taken::Yes
             }
             b'B' if text.starts_with("Blocking Enabled") => {
@@ -219,6 +234,61 @@ impl Table {
                 Taken::No
             }
         })
+    }
+
+    /// The last line of a run names the program of the tables above it, whatever a command or another run said.
+    fn conclude(&mut self, program: &str, log: &mut Log) {
+        self.open = false;
+        let first = self.first.max(self.concluded);
+        self.concluded = log.tables.len();
+        let own = log.tables.iter_mut().skip(first).filter(|draft| draft.format == "nccl-tests");
+        for draft in own.filter(|draft| draft.title != program && program.contains("_perf")) {
+            // What was said of another program is not said of this one.
+            draft.ranks.retain(|(_, by)| *by != "command");
+            draft.nodes = draft.nodes.filter(|_| !draft.ranks.is_empty());
+            program.clone_into(&mut draft.title);
+            name(draft, program);
+        }
+    }
+
+    /// Joins the pieces of a row between which the library wrote lines.
+    fn piece(&mut self, line: &Line, log: &mut Log) -> Read<Option<Taken>> {
+        let Some(columns) = self.columns.filter(|_| self.open) else { return Ok(None) };
+        let glued = pieces::glued(line.bare());
+        let own = glued.map_or(line.bare(), |(piece, _)| piece);
+        if let Some((_, library)) = glued {
+            log.evidence.take(library);
+        }
+        let count = field::split(own).1;
+        let Some(draft) = log.last() else { return Ok(None) };
+        let pending = self.pieces.take();
+        let Some(row) = pending.and_then(|row| row.with(&columns, own)) else {
+            if glued.is_some() && count == columns.count {
+                return self.row(&Line { text: own, ..*line }, log).map(Some);
+            }
+            // Without a line of the library behind it, the figures of the first place may be all that a row has.
+            let first = columns.first_place().is_some_and(|c| c.count == count) && line.whole;
+            if !pieces::begins(own) || glued.is_none() && first {
+                return Ok(None);
+            }
+            let why = match pieces::has_line(line.text) {
+                true => pieces::APART.to_owned(),
+                false => cut_off(count, Some(&columns)),
+            };
+            let ends = columns.is_end(count) && count < columns.count;
+            if !ends && !pieces::has_line(line.text) {
+                return Ok(None);
+            }
+            draft.leave_out(line.number, why.clone());
+            self.pieces = ends.then(|| pieces::Row::begin(line.number, own, why));
+            return Ok(Some(Taken::Yes));
+        };
+        if !row.is_whole(&columns) {
+            self.pieces = Some(row);
+            return Ok(Some(Taken::Yes));
+        }
+        draft.restore(row.line, &row.why);
+        self.row(&Line { number: row.line, text: &row.text, whole: true }, log).map(Some)
     }
 
     /// Reports a row that ends a line of another program, which wrote at the same time.
@@ -358,7 +428,14 @@ impl Table {
             None => return Ok(Taken::No),
         };
         // The heading may be cut off too, or was not copied.
-        let named = self.columns.filter(|c| self.open && count >= c.count);
+        let heading = self.columns.filter(|_| self.open);
+        let named = heading.filter(|c| count >= c.count).or_else(|| {
+            // OCCL's nccl-tests writes the heading of two places, and the figures of the first.
+            let first = heading?.first_place().filter(|c| line.whole && count == c.count)?;
+            let draft = log.last().filter(|d| d.rows.last().is_none_or(|row| !row.in_place))?;
+            draft.warn("the rows have only the figures out of place");
+            Some(first)
+        });
         let fitting = |c: &Columns| c.holds(fields, size);
         let columns = named.filter(fitting).or_else(|| Columns::of_row(fields).filter(fitting));
         let Some(columns) = columns else {
@@ -466,10 +543,15 @@ pub(super) fn name(draft: &mut Draft, program: &str) {
 /// A row that ends too early.
 fn cut(log: &mut Log, line: &Line, count: usize, columns: Option<&Columns>) -> Taken {
     if let Some(draft) = log.last() {
-        let of = columns.map_or(String::new(), |c| format!(" of {}", c.count));
-        draft.leave_out(line.number, format!("the row is cut off: {count}{of} fields"));
+        draft.leave_out(line.number, cut_off(count, columns));
     }
     Taken::Yes
+}
+
+/// That a row ends too early, in words.
+fn cut_off(count: usize, columns: Option<&Columns>) -> String {
+    let of = columns.map_or(String::new(), |c| format!(" of {}", c.count));
+    format!("the row is cut off: {count}{of} fields")
 }
 
 /// Size and count.

@@ -218,7 +218,7 @@ fn between(evidence: &Evidence, query: &Query, all: &mut Vec<Clue>) {
     if evidence.says(Sign::Downgraded) {
         say("bad-node", NEAR, "a PCIe link is downgraded".to_owned());
     }
-    let nics = query.machine.fabric.tiers.last().and_then(|t| t.nics).map_or(1, |n| n.get());
+    let nics = of_a_host(query);
     let named = evidence.variable("NCCL_IB_HCA").and_then(|list| Interfaces::read(list).devices());
     let few = named.into_iter().chain(evidence.found()).filter(|&n| n > 0 && n < nics).min();
     match (few, evidence.used()) {
@@ -230,6 +230,15 @@ fn between(evidence: &Evidence, query: &Query, all: &mut Vec<Clue>) {
         }
         (None, Some(_)) => say("missing-nic", -NEAR, "channels use all NICs".to_owned()),
         _ => {}
+    }
+}
+
+/// The NICs of a host: what its library and its variables count, also where a node is a rack of several hosts.
+fn of_a_host(query: &Query) -> u32 {
+    let nics = query.machine.fabric.tiers.last().and_then(|t| t.nics).map_or(1, |n| n.get());
+    match query.machine.hardware.as_ref().filter(|hardware| hardware.is_rack()) {
+        Some(rack) => (nics * rack.host() / rack.span).max(1),
+        None => nics,
     }
 }
 

@@ -155,6 +155,8 @@ pub struct Facts {
     /// Times are upper bounds: they include waiting, because ranks are missing or the host's clock was
     /// used.
     pub at_most: bool,
+    /// Sizes whose times are upper bounds.
+    pub bounds: Vec<Bytes>,
     /// The in-place times of sizes whose out-of-place ones are judged.
     pub in_place: Vec<(Bytes, Seconds)>,
     /// What the log says about how the run was done.
@@ -167,6 +169,8 @@ pub struct Facts {
     pub gpus: Option<String>,
     /// What else to know before trusting the times.
     pub caveats: Vec<String>,
+    /// What another run of the log shows, if that is that the NICs carry what they can.
+    pub carried: Option<String>,
 }
 
 impl Facts {
@@ -176,6 +180,7 @@ impl Facts {
         self.wrong += other.wrong;
         self.nodes_open |= other.nodes_open;
         self.at_most |= other.at_most;
+        self.bounds.extend(&other.bounds);
         self.in_place.extend(&other.in_place);
         self.evidence.add(&other.evidence);
         self.sizes = self.sizes.max(other.sizes);
@@ -368,6 +373,8 @@ pub struct Verdict {
     pub nodes: u32,
     /// What variables forced, if the run was compared with what that takes.
     pub setting: Option<Setting>,
+    /// That the NICs carry what they can, in words, if the largest size shows it.
+    pub carries: Option<String>,
 }
 
 /// Judges times of `query`'s collective on its ranks; the query's own size is ignored. Where the log says that hosts of
@@ -503,7 +510,12 @@ impl<'a> Judge<'a> {
             run_by == self.run_by && points.iter().map(|p| p.size).eq(self.sizes.iter().copied());
         let own = (!known).then(|| suspects::ways(&self.lab(&points, run_by)));
         let ways = own.as_ref().unwrap_or(&self.ways);
-        let mut verdict = self.judged(points, ways, facts);
+        let is_bound = |p: &&Point| facts.bounds.contains(&p.size);
+        let mut verdict = match points.iter().filter(is_bound).count() {
+            0 => self.judged(points, ways, facts),
+            all if all == points.len() => self.at_most(points, ways, facts),
+            _ => self.beside_bounds(points, ways, facts),
+        };
         verdict.notes.extend(cold);
         if !facts.evidence.says(Sign::OneThread)
             || verdict.ruling != Ruling::Ill
@@ -513,6 +525,34 @@ impl<'a> Judge<'a> {
             return verdict;
         }
         self.beside_the_host(verdict, ways, facts)
+    }
+
+    /// The verdict on points that are upper bounds.
+    fn at_most(&self, points: Vec<Point>, ways: &suspects::Ways, facts: &Facts) -> Verdict {
+        self.judged(points, ways, &Facts { at_most: true, ..facts.clone() })
+    }
+
+    /// The verdict on points of which some are upper bounds. These cannot show that a run is ill, but the others can.
+    fn beside_bounds(&self, points: Vec<Point>, ways: &suspects::Ways, facts: &Facts) -> Verdict {
+        let (bounds, exact): (Vec<Point>, Vec<Point>) =
+            points.iter().partition(|p| facts.bounds.contains(&p.size));
+        let own = suspects::ways(&self.lab(&exact, facts.run_by(self.query)));
+        let mut verdict = self.judged(exact, &own, facts);
+        if verdict.ruling != Ruling::Ill {
+            return self.at_most(points, ways, facts);
+        }
+        verdict.notes.push(match bounds.as_slice() {
+            [one] => format!(
+                "the time of {} is an upper bound, which includes waiting: the other sizes decide",
+                one.size
+            ),
+            _ => format!(
+                "the times of {} of {} sizes are upper bounds, which include waiting: the other sizes decide",
+                bounds.len(),
+                points.len()
+            ),
+        });
+        Verdict { points, ..verdict }
     }
 
     /// The verdict on a run that is slow, and of which a thread started the calls of several GPUs. That is a way to
@@ -534,7 +574,12 @@ impl<'a> Judge<'a> {
                      which that adds little"
                         .to_owned(),
                 );
-                return Verdict { points: slow.points, notes, ..verdict };
+                // Small ones among these are no small ones of the table.
+                let side = verdict.side.map(|side| match side {
+                    Side::Latency => Side::Middle,
+                    side => side,
+                });
+                return Verdict { points: slow.points, side, notes, ..verdict };
             }
         }
         slow.ruling = Ruling::CannotTell;
@@ -656,6 +701,12 @@ fn ruled(
     if ill && !causes.iter().any(|c: &Cause| c.id == "not-one-call") {
         notes.extend(impossible.map(|(_, why)| why));
     }
+    notes.extend(facts.carried.as_ref().map(|carried| {
+        format!(
+            "no NIC, link or path to one is the cause: {carried}, over the same ranks of this log"
+        )
+    }));
+    let carries = plateau.as_ref().filter(|p| p.is_full()).map(plateau::Plateau::words);
     let low = health == Health::Slow || open && above;
     notes.extend(plateau.filter(|_| low).map(|p| p.words()));
     if facts.at_most {
@@ -681,10 +732,31 @@ fn ruled(
         notes,
         nodes: query.placement.nodes(),
         setting: None,
+        carries,
     }
 }
 
 impl Verdict {
+    /// Whether a cause is listed that would slow each call whose bytes cross the NICs.
+    #[must_use]
+    pub fn blames_nics(&self) -> bool {
+        self.causes.iter().any(|cause| suspects::OF_NICS.contains(&cause.id))
+    }
+
+    /// What `own`, of which this is the verdict, shows of the NICs that `other` uses, too: that they carry what they
+    /// can. It has the same ranks and variables, and is of the same log.
+    #[must_use]
+    pub fn shows(&self, own: &Run, other: &Run) -> Option<String> {
+        let of = |run: &Run| (run.file.clone(), run.ranks, run.nodes);
+        let alike = of(own) == of(other)
+            && own.collective != other.collective
+            && own.facts.evidence.variables() == other.facts.evidence.variables()
+            // Groups of a job have their own ranks.
+            && own.traced.is_empty();
+        let words = self.carries.as_ref().filter(|_| alike)?;
+        Some(format!("{words} in {}", own.collective))
+    }
+
     /// Of a run on one node, as far as is known: nothing says that it was not on more. If it is ill there and not on
     /// another number of nodes, that is open. `on` judges it on more nodes, if it can have been.
     pub fn doubt_nodes(&mut self, ranks: u32, on: impl Fn(u32) -> Option<Self>) {

@@ -87,6 +87,10 @@ const CHUNK: u64 = 16 << 20;
 /// of the 24 GB/s that it carries.
 const LEAST: f64 = 0.63;
 
+/// No link, NIC or path to one is slow where this part of the NICs' rate is reached: it is above that of most healthy
+/// clusters.
+const FULL: f64 = 0.9;
+
 /// A run slowed by 1.5 may also take a few hundredths less.
 const ABOVE: f64 = 1.05;
 
@@ -170,6 +174,12 @@ impl Plateau {
         let slowed = self.usual / SLOWDOWN.0;
         let proves = |healthy: Healthy| self.part() >= healthy.most.max(ABOVE * slowed);
         self.needed && self.healthy.is_some_and(proves)
+    }
+
+    /// Whether all NICs of a node carry what they can: every byte that busbw counts crosses them.
+    pub fn is_full(&self) -> bool {
+        let counted = self.once.is_none() && self.healthy.is_some_and(|h| h.part <= WIRE.part);
+        self.line && counted && self.part() >= FULL
     }
 
     /// How many NICs carry the rate, if it is a whole number below all, and how many there are.

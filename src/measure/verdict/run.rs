@@ -63,7 +63,7 @@ pub fn runs(file: &str, log: &Imported, left_out: &mut Vec<String>) -> Vec<Run> 
                 facts: Facts { evidence: evidence.clone(), ..Facts::default() },
                 traced: Vec::new(),
             });
-            run.facts.at_most |= row.traced.is_some_and(|t| t.at_most);
+            run.facts.bounds.extend(row.traced.filter(|t| t.at_most).map(|_| row.size));
             run.traced.extend(row.traced.map(|t| (row.size, t)));
             run.facts.wrong += row.wrong.unwrap_or(0);
             run.facts.shared_gpu |= table.shares_gpus;

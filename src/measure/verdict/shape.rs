@@ -101,18 +101,26 @@ pub(super) fn side(points: &[Point], health: Health) -> Option<Side> {
     if points.windows(2).all(|w| w[0].size == w[1].size) {
         return None;
     }
-    let regions = regions(points);
-    Some(match regions.map(|r| sign * off(&r) > BANDS) {
-        [true, _, true] => Side::Both,
-        [true, ..] => Side::Latency,
-        [.., true] => Side::Bandwidth,
-        [_, true, _] => Side::Middle,
-        _ if cliff(points).is_some() => Side::Bandwidth,
+    let [small, middle, large] = regions(points).map(|r| sign * off(&r) > BANDS);
+    // Bytes decide the largest size most: if that is as expected, what is off below it are middle sizes.
+    let to_the_end = points.last().is_some_and(|p| sign * p.error() > sign * edge(p, sign));
+    let large = large || cliff(points).is_some() && !small && !middle;
+    Some(match (small, middle, large && to_the_end) {
+        (true, _, true) => Side::Both,
+        (true, ..) => Side::Latency,
+        (_, _, true) => Side::Bandwidth,
+        _ if middle || large => Side::Middle,
         _ => {
             let errors = regions_errors(points);
             if sign * errors.0 > sign * errors.1 { Side::Latency } else { Side::Bandwidth }
         }
     })
+}
+
+/// Where the band ends, as a logarithm: its slow end for a positive sign.
+fn edge(point: &Point, sign: f64) -> f64 {
+    let end = if sign > 0.0 { point.expected.high } else { point.expected.low };
+    (end.0 / point.expected.time.0).ln()
 }
 
 /// The median error of the smaller and of the larger half.

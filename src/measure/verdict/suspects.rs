@@ -73,6 +73,19 @@ const LEAST: f64 = 0.01;
 const LIKELIER: f64 = 1.0;
 /// A setting that costs less, as a logarithm, makes no run ill: 15 %.
 const COSTS: f64 = 0.14;
+/// Causes that would slow each call whose bytes cross the NICs.
+pub(super) const OF_NICS: [&str; 10] = [
+    "missing-nic",
+    "gdr-off",
+    "acs",
+    "tcp",
+    "fabric",
+    "nic-setting",
+    "bad-node",
+    "pcie-degraded",
+    "cpu",
+    "topology",
+];
 /// What the documented columns of a table weigh against another convention, as a logarithm: as much as
 /// a line of a log that typically comes with something else.
 const AGAINST: f64 = -2.0;
@@ -305,6 +318,9 @@ pub(super) fn line_up(
         for suspect in way {
             let Predicted::Times(forms) = &suspect.predicted else { continue };
             if needed(suspect.id).is_some_and(|sign| !facts.evidence.says(sign)) {
+                continue;
+            }
+            if facts.carried.is_some() && OF_NICS.contains(&suspect.id) {
                 continue;
             }
             let mean = mean(forms, suspect.figures);

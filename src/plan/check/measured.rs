@@ -142,7 +142,7 @@ fn best(runs: Vec<Run>) -> Option<Run> {
     let mut best: BTreeMap<Bytes, (Seconds, bool, usize)> = BTreeMap::new();
     for (at, run) in runs.iter().enumerate() {
         for &(size, time) in &run.times {
-            let one = (time, run.facts.at_most, at);
+            let one = (time, run.facts.at_most || run.facts.bounds.contains(&size), at);
             let known = best.entry(size).or_insert(one);
             let order = one.0.0.total_cmp(&known.0.0).then(one.1.cmp(&known.1));
             if order.is_lt() {

@@ -9,47 +9,61 @@ use super::shell::{Statement, statements};
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct Arguments {
     found: BTreeMap<String, String>,
-    /// Keys in branches of which it is not known whether they run, by the condition.
-    open: BTreeMap<String, Vec<String>>,
+    /// Keys and values in branches of which it is not known whether they run, by the condition.
+    open: BTreeMap<String, Vec<(String, String)>>,
 }
 
 impl Arguments {
     /// The arguments of a script, of all branches that may run.
     pub fn of(text: &str) -> Self {
         let mut found = BTreeMap::new();
-        let mut undecided: BTreeMap<String, Vec<String>> = BTreeMap::new();
+        let mut undecided: BTreeMap<String, Vec<(String, String)>> = BTreeMap::new();
         for Statement { text, open } in statements(text) {
             let mut words = words(&text).into_iter().peekable();
             while let Some(word) = words.next() {
                 let Some(key) = key(&word) else { continue };
                 let key = key.trim_end_matches(')');
-                if let Some(condition) = &open {
-                    let key = named(key.split('=').next().unwrap_or(key));
-                    undecided.entry(condition.clone()).or_default().push(key);
-                }
-                if let Some((key, value)) = key.split_once('=') {
-                    found.insert(named(key), closed(value).to_owned());
-                    continue;
-                }
                 let is_value =
                     |next: &String| !next.starts_with('-') || next.parse::<f64>().is_ok();
-                let mut value = words.next_if(is_value).unwrap_or_default();
-                let key = named(key);
+                let (key, mut value) = match key.split_once('=') {
+                    Some((key, value)) => (named(key), value.to_owned()),
+                    None => (named(key), words.next_if(is_value).unwrap_or_default()),
+                };
                 while let Some(more) =
                     words.next_if(|next| LISTS.contains(&&*key) && is_value(next))
                 {
                     value = format!("{value} {more}");
                 }
-                found.insert(key, closed(&value).to_owned());
+                let value = closed(&value).to_owned();
+                if let Some(condition) = open.clone() {
+                    undecided.entry(condition).or_default().push((key.clone(), value.clone()));
+                }
+                found.insert(key, value);
             }
         }
         Self { found, open: undecided }
     }
 
-    /// What was read although only a run of the script decides it.
+    /// What was read although only a run of the script decides it, with the value that counts where branches have
+    /// several.
     pub fn open(&self) -> impl Iterator<Item = String> {
-        self.open.iter().map(|(condition, keys)| {
-            format!("all branches of `if {condition}`: --{}", keys.join(", --"))
+        self.open.iter().map(|(condition, read)| {
+            let mut keys: Vec<String> = Vec::new();
+            for (at, (key, _)) in read.iter().enumerate() {
+                if read[..at].iter().any(|(known, _)| known == key) {
+                    continue;
+                }
+                let taken = self.get(key).unwrap_or_default();
+                let values = read.iter().filter(|(of, _)| of == key).map(|(_, value)| &**value);
+                let mut others: Vec<&str> =
+                    values.filter(|value| *value != taken && !value.is_empty()).collect();
+                others.dedup();
+                keys.push(match others.is_empty() {
+                    true => format!("--{key}"),
+                    false => format!("--{key} {taken} (not {})", others.join(", ")),
+                });
+            }
+            format!("all branches of `if {condition}`: {}", keys.join(", "))
         })
     }
 

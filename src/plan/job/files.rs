@@ -47,6 +47,12 @@ pub(crate) fn is_job(name: &str, text: &str) -> bool {
 fn read(files: &dyn Files, name: &str) -> Result<Vec<Row>> {
     let text = files.text(name)?;
     let one = |draft| vec![Row { draft, memory_only: false }];
+    // It looks like JSON, and has comments.
+    if text.contains("pipe_parallel_size\":") || text.contains("pipe-parallel-size\":") {
+        return Err(Error::input("this is a configuration of GPT-NeoX, which is not read")
+            .at(name.to_owned())
+            .help("write the job in TOML: model, gpus, global_batch …"));
+    }
     let mut found = if huggingface::is(&text) {
         one(huggingface::read(&text, name)?)
     } else if torchtitan::is(&text) {

@@ -375,6 +375,24 @@ fn what_a_script_does_not_run_is_not_read() {
     assert_eq!(open.inferred, ["all branches of `if [ $1 = full ]`: --recompute-granularity"]);
 }
 
+/// Configurations of GPT-NeoX look like JSON and have comments.
+#[test]
+fn a_configuration_that_is_not_read_is_named() {
+    let text =
+        "{\n  \"pipe_parallel_size\": 1,\n  # model\n  \"train_micro_batch_size_per_gpu\": 4,\n}";
+    let error = drafts(&OneText(text), &["19M.yml".to_owned()]).unwrap_err().to_string();
+    assert!(error.contains("GPT-NeoX") && error.contains("19M.yml"), "{error}");
+}
+
+/// Of branches with several values the answer says which one counts.
+#[test]
+fn the_value_of_several_branches_is_named() {
+    let model = "if [ $1 = small ]; then\n M=\"--num-layers 24 --seq-length 2048\"\nelse\n M=\"--num-layers 36 --seq-length 2048\"\nfi\nrun $M\n";
+    let said = draft("train.sh", format!("{MEGATRON}{model}").leak()).inferred.join("; ");
+    assert!(said.contains("--num-layers 36 (not 24), --seq-length"), "{said}");
+    assert_eq!(said.matches("--seq-length").count(), 1, "{said}");
+}
+
 /// A width that a script computes elsewhere is no reason for another one.
 #[test]
 fn widths_that_are_not_known_are_asked_for() {

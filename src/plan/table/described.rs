@@ -54,6 +54,32 @@ pub fn fabric(text: &str, file: &str) -> Result<Graph> {
             let other = !["<system", "<graphs"].iter().any(|root| text.contains(root));
             nccl::fabric(&read.map_err(|e| if other { e.help(FABRICS) } else { e })?)
         }
-        None => Graph::parse(text, file),
+        None => match elsewhere(text) {
+            Some((what, help)) => Err(Error::input(what).at(file).help(help)),
+            None => Graph::parse(text, file),
+        },
     }
+}
+
+/// Files of other programs that are taken for fabrics: a mark, what they are, and what to give instead.
+const ELSEWHERE: [(&str, &str, &str); 3] = [
+    ("\tGPU0", "this is the table of `nvidia-smi topo -m`, which has no rates", DUMP),
+    ("Topology file: generated", "this is a network of ibnetdiscover, which is not read", FABRICS),
+    (
+        "Downlink_speed_Gbps",
+        "this is a tree of htsim, which is not read",
+        "write it as a [generate] section: kind = \"fat-tree\", k = 4, bw = \"50GB/s\"",
+    ),
+];
+const DUMP: &str = "give the topology that NCCL writes with NCCL_TOPO_DUMP_FILE";
+
+/// What a text is that is neither TOML nor JSON, and what to give instead.
+fn elsewhere(text: &str) -> Option<(&'static str, &'static str)> {
+    if let Some((_, what, help)) = ELSEWHERE.iter().find(|(mark, ..)| text.contains(mark)) {
+        return Some((what, help));
+    }
+    let mut lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
+    let first = lines.find(|line| !line.starts_with('#'))?;
+    let is_known = first.contains('=') || first.starts_with(['[', '{']);
+    (!is_known).then_some(("the file is no fabric in a known format", FABRICS))
 }

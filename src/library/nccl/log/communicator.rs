@@ -1,7 +1,7 @@
 //! The communicator of a table: what the log says about it, and what the user adds.
 
 use super::graph::{Search, agreed};
-use super::{At, Log, Table};
+use super::{At, Log, Ranks, Table};
 use crate::base::error::{Error, Result};
 use crate::library::nccl::graphs_file::Graphs;
 use crate::library::nccl::{Behind, Capability, Communicator, Processor, Starting, Told, Version};
@@ -45,7 +45,7 @@ impl Log {
     /// # Errors
     /// A value of the user that contradicts the log.
     pub fn known(&self, table: Option<&Table>, told: &Told) -> Result<Known<'_>> {
-        let comm = self.one(&self.communicators, table, Side::Before);
+        let comm = self.sizes(table);
         let threshold = self.one(&self.ring_thresholds, table, Side::After);
         let overridden = self.environment.iter().any(|e| e.what.0 == "NCCL_THREAD_THRESHOLDS");
         let threshold = threshold.filter(|t| !overridden && t.what % 8 == 0 && t.what > 0);
@@ -53,19 +53,19 @@ impl Log {
         let listed = agreed(&searches, Version::NEWEST).and_then(|agreed| agreed.gpus);
 
         let ranks = match (comm, threshold) {
-            (Some(comm), _) => Some((comm.what.ranks, comm.line)),
+            (Some((comm, line)), _) => Some((comm.ranks, line)),
             (None, Some(threshold)) => Some((threshold.what / 8, threshold.line)),
             (None, None) => None,
         };
         let ranks = self.told("--ranks", told.ranks, ranks)?;
         if let Some(ranks) = ranks.filter(|&ranks| ranks > Communicator::MOST_RANKS) {
-            let line = comm.map_or(1, |comm| comm.line);
+            let line = comm.map_or(1, |(_, line)| line);
             return Err(Error::input(format!("{ranks} ranks are too many"))
                 .at(format!("{}:{line}", self.file))
                 .help(format!("give at most {}", Communicator::MOST_RANKS)));
         }
-        let local = comm.and_then(|c| c.what.local).or(listed.map(|(gpus, _)| gpus));
-        let nodes = comm.and_then(|c| Some((c.what.nodes?, c.line)));
+        let local = comm.and_then(|(c, _)| c.local).or(listed.map(|(gpus, _)| gpus));
+        let nodes = comm.and_then(|(c, line)| Some((c.nodes?, line)));
         let nodes = nodes.or_else(|| match (listed, ranks) {
             (Some((_, false)), _) => Some((1, searches.first()?.line)),
             (Some((gpus, true)), Some(ranks)) if gpus > 0 && ranks % gpus == 0 => {
@@ -126,21 +126,54 @@ impl Log {
         table: Option<&Table>,
         side: Side,
     ) -> Option<&'a At<T>> {
-        if let Some(table) = table {
-            let (from, to) = self.window(table);
-            let own = |at: &&At<T>| at.printer == table.printer && (from..to).contains(&at.line);
-            let before = || all.iter().rev().filter(own).find(|at| at.line < table.line);
-            let after = || all.iter().filter(own).find(|at| at.line > table.line);
-            let near = match side {
-                Side::Before => before().or_else(after),
-                Side::After => after().or_else(before),
-            };
-            if near.is_some() || self.tables.len() > 1 {
-                return near;
-            }
+        let near = table.and_then(|table| self.near(all, table, side, |_| true));
+        if near.is_some() || (table.is_some() && self.tables.len() > 1) {
+            return near;
         }
         let first = all.first()?;
         all.iter().all(|at| at.what == first.what).then_some(first)
+    }
+
+    /// The nearest line of the printer of a table that `holds`.
+    fn near<'a, T>(
+        &self,
+        all: &'a [At<T>],
+        table: &Table,
+        side: Side,
+        holds: impl Fn(&T) -> bool,
+    ) -> Option<&'a At<T>> {
+        let (from, to) = self.window(table);
+        let own = |at: &&At<T>| {
+            at.printer == table.printer && (from..to).contains(&at.line) && holds(&at.what)
+        };
+        let before = || all.iter().rev().filter(own).find(|at| at.line < table.line);
+        let after = || all.iter().filter(own).find(|at| at.line > table.line);
+        match side {
+            Side::Before => before().or_else(after),
+            Side::After => after().or_else(before),
+        }
+    }
+
+    /// Ranks and nodes of a table's communicator, and the line that states them. Several lines are about each
+    /// communicator, and only one of them names nodes, so what one line leaves open another one says.
+    fn sizes(&self, table: Option<&Table>) -> Option<(Ranks, usize)> {
+        let all = &self.communicators;
+        let stated = |at: &At<Ranks>| (at.what, at.line);
+        let near = table.and_then(|table| self.near(all, table, Side::Before, |_| true));
+        if let (Some(table), Some(near)) = (table, near) {
+            let fuller = |r: &Ranks| r.ranks == near.what.ranks && r.nodes.is_some();
+            let fuller = self.near(all, table, Side::Before, fuller);
+            return Some(stated(fuller.unwrap_or(near)));
+        }
+        if table.is_some() && self.tables.len() > 1 {
+            return None;
+        }
+        let best = all.iter().find(|at| at.what.nodes.is_some()).or(all.first())?;
+        let fits = |at: &At<Ranks>| {
+            let open = at.what.nodes.is_none() || at.what == best.what;
+            open && at.what.ranks == best.what.ranks
+        };
+        all.iter().all(fits).then(|| stated(best))
     }
 
     /// Each rank's last search before the table, its printer's first.

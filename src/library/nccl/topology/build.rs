@@ -179,7 +179,11 @@ fn ports(
             continue;
         }
         let own = id(host, u64::from(net.device));
-        if system.find(Kind::Net, own).is_some() {
+        // NCCL lists devices without a PCI device below each processor, and reads each of them as a port of its own.
+        let is_listed = |node: usize| {
+            pci.is_none() && matches!(&system.nodes[node].what, What::Net(net) if net.nic == 0)
+        };
+        if system.find(Kind::Net, own).is_some_and(|node| !is_listed(node)) {
             return Err(Error::input(format!("dev=\"{}\" appears at two ports", net.device))
                 .at(format!("{}:{}", system.origin, net.line))
                 .help(apart(system, "number the ports of a host from 0")));

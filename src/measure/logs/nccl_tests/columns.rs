@@ -86,6 +86,16 @@ impl Columns {
         Some(Self { count: fields.len(), first, second, behind, redop, root, errors, cpu: false })
     }
 
+    /// The columns without those of the second place.
+    pub fn first_place(&self) -> Option<Self> {
+        self.second.map(|at| Self { count: at, second: None, ..*self })
+    }
+
+    /// Whether so many fields end where nccl-tests ends a piece of a row.
+    pub fn is_end(&self, count: usize) -> bool {
+        count == self.first.0 || Some(count) == self.second || count == self.count
+    }
+
     /// Where the places' times are, and whether a place is in-place.
     fn times(&self) -> impl Iterator<Item = (usize, bool)> {
         [Some(self.first), self.second.map(|i| (i, true))].into_iter().flatten()

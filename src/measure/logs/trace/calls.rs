@@ -11,6 +11,7 @@
 
 use std::collections::HashMap;
 
+use super::kineto::{GROUPLESS, HOST_ALONE, SILENT};
 use super::order::Order;
 use crate::base::collective::Collective;
 use crate::base::order::sorted;
@@ -335,15 +336,21 @@ impl Calls {
         if let Some((table, row)) =
             traced().filter(|(_, r)| r.at_most).min_by_key(|(_, r)| r.present)
         {
-            let what = match self.groups.iter().any(|g| g.host_clock) {
-                true => "times of the host's clock around calls, including launch and waiting"
-                    .to_owned(),
-                false => format!("files of {} of {} ranks", row.present, table.ranks.unwrap_or(0)),
+            let bounds = "upper bounds, which include waiting for late ranks";
+            let (all, some) = (traced().count(), traced().filter(|(_, r)| r.at_most).count());
+            let host = self.groups.iter().any(|g| g.host_clock);
+            let what = match (host, table.ranks.unwrap_or(0)) {
+                (true, _) => format!(
+                    "times of the host's clock around calls, including launch and waiting: times are {bounds}"
+                ),
+                (_, ranks) if some == all => {
+                    format!("files of {} of {ranks} ranks: times are {bounds}", row.present)
+                }
+                _ => format!(
+                    "{some} of {all} rows have no call that the files of all ranks hold: their times are {bounds}"
+                ),
             };
-            self.warnings.insert(
-                0,
-                format!("{what}: times are upper bounds, which include waiting for late ranks"),
-            );
+            self.warnings.insert(0, what);
         }
         if tables.is_empty() {
             let mut none = table(
@@ -360,7 +367,7 @@ impl Calls {
                 what: most.map_or("the trace contains no collective call".to_owned(), |l| {
                     format!("no call of the trace is usable: {}", l.why)
                 }),
-                help: "record steps of a run whose ranks communicate".to_owned(),
+                help: most.map_or(RECORD, |l| remedy(&l.why)).to_owned(),
             });
             tables.push(none);
         }
@@ -369,6 +376,22 @@ impl Calls {
             first.warnings.append(&mut self.warnings);
             first.caveats.append(&mut self.caveats);
         }
+    }
+}
+
+/// How to record a trace with calls.
+const RECORD: &str = "record steps of a run whose ranks communicate";
+
+/// How to record a trace without what its calls were left out for.
+fn remedy(why: &str) -> &'static str {
+    match why {
+        SILENT | GROUPLESS => {
+            "record it with a newer PyTorch, whose traces state the sizes and groups of calls"
+        }
+        HOST_ALONE => {
+            "record the GPU too: profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA])"
+        }
+        _ => RECORD,
     }
 }
 

@@ -110,6 +110,9 @@ struct Trace {
     /// Computation: start and time, µs.
     busy: Vec<(f64, f32)>,
     key: String,
+    /// Whether a kernel of NCCL was seen, and how many calls of the host.
+    kernels: bool,
+    called: usize,
     /// A kernel's name in lower case, without what is no letter or digit.
     plain: String,
 }
@@ -244,7 +247,8 @@ impl Trace {
                             self.gloo(&text(name).unwrap_or_default(), &args, start, time, calls);
                         }
                         Category::Host if name.starts_with(b"\"record") => self.param(&args, calls),
-                        _ => {}
+                        Category::Host => self.called += 1,
+                        Category::Other => {}
                     }
                 }
                 _ => {}
@@ -278,6 +282,7 @@ impl Trace {
     }
 
     fn kernel(&mut self, args: &Args, start: Option<f64>, time: Option<f64>, calls: &mut Calls) {
+        self.kernels = true;
         let (Some(start), Some(time)) = (start, time) else {
             return calls.leave_out("a kernel without a time", 0);
         };
@@ -383,7 +388,7 @@ impl Trace {
             return calls.leave_out("a range without a time", 0);
         };
         if self.groups > 1 || self.world < 2 {
-            return calls.leave_out("a call over Gloo whose group the trace does not state", 0);
+            return calls.leave_out(GROUPLESS, 0);
         }
         let count = elements(args.dims)
             .map(|shape| elements(shape).try_fold(1_u64, |p, side| p.checked_mul(whole(side)?)))
@@ -418,6 +423,9 @@ impl Trace {
 
     /// Passes on the calls of this rank.
     fn settle(mut self, calls: &mut Calls) {
+        if !self.kernels && self.comms.is_empty() {
+            (0..self.called).for_each(|_| calls.leave_out(HOST_ALONE, 0));
+        }
         self.twice.sort_unstable();
         for (id, start, time) in std::mem::take(&mut self.launched) {
             match self.host.get(&id) {
@@ -478,7 +486,12 @@ const ELSE: &str = "a kernel that communicates without NCCL: its size is not kno
 const BARRIER: &str = "a barrier, implemented as an all-reduce of one element";
 const PEERLESS: &str = "a message over Gloo: the trace does not state between which ranks";
 const GRAPH: &str = "a kernel of a CUDA graph: a replay has no metadata, and therefore no size";
-const SILENT: &str = "a kernel without metadata: neither it nor a call of the host states its size";
+/// Why a kernel is left out whose call nothing describes. What older releases of PyTorch record of the host has shapes,
+/// and no group.
+pub(super) const SILENT: &str =
+    "a kernel without metadata: neither it nor a call of the host states its size and its group";
+pub(super) const GROUPLESS: &str = "a call over Gloo whose group the trace does not state";
+pub(super) const HOST_ALONE: &str = "a call of the host, whose kernel the trace does not have";
 
 /// Disjoint intervals in order, start and end.
 fn union(mut busy: Vec<(f64, f32)>) -> Vec<(f64, f64)> {

@@ -144,6 +144,13 @@ fn device<'t>(
 
 fn component<'t>(node: &'t Node<'t>, devices: &HashMap<&str, usize>) -> Read<Component<'t>> {
     let name = name(node)?;
+    if node.get("choice").is_none() && node.get("type").is_some() {
+        return Err(node
+            .refuse(
+                "the component has a `type` and no `choice`, as in an older InfraGraph than 2.4",
+            )
+            .help("write the file as InfraGraph 2.4 has it: {name: xpu, count: 4, choice: xpu}"));
+    }
     let choice = node.text("choice")?;
     let kind = match choice {
         "xpu" => Kind::Xpu,
