@@ -1123,14 +1123,23 @@ fn another_table_of_the_log_clears_the_nics() {
 #[test]
 fn the_side_is_that_of_the_table() {
     let log = H100.mock(None, "0%", 1);
-    let side = |rows: &[u64]| {
-        let (_, verdict) = H100.verdict(&longer(&log, rows, &[0, 1], 10.0), "side.log");
+    let side = |log: &str, rows: &[u64]| {
+        let (_, verdict) = H100.verdict(&longer(log, rows, &[0, 1], 10.0), "side.log");
         verdict["side"].as_str().unwrap_or("none").to_owned()
     };
     let sizes: Vec<u64> = (0..14).map(|i| 8 << (2 * i)).collect();
-    assert_eq!(side(&sizes[6..13]), "middle");
-    assert_eq!(side(&sizes[9..]), "bandwidth");
-    assert_eq!(side(&sizes[..9]), "latency");
+    assert_eq!(side(&log, &sizes[6..13]), "middle");
+    assert_eq!(side(&log, &sizes[9..]), "bandwidth");
+    assert_eq!(side(&log, &sizes[..9]), "latency");
+    // A table of large sizes has no small ones.
+    let is_small = |line: &str| {
+        let size = line.split_whitespace().next().and_then(|word| word.parse::<u64>().ok());
+        size.is_some_and(|size| size < 1 << 20)
+    };
+    let lines = log.lines().filter(|line| !is_small(line));
+    let large: String = lines.map(|line| format!("{line}\n")).collect();
+    assert_eq!(side(&large, &sizes[9..12]), "middle");
+    assert_eq!(side(&large, &sizes[9..]), "bandwidth");
 }
 
 /// A size of which only a bound is known leaves the verdict to the others; a run of bounds alone cannot be ill.

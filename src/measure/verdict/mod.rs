@@ -574,12 +574,7 @@ impl<'a> Judge<'a> {
                      which that adds little"
                         .to_owned(),
                 );
-                // Small ones among these are no small ones of the table.
-                let side = verdict.side.map(|side| match side {
-                    Side::Latency => Side::Middle,
-                    side => side,
-                });
-                return Verdict { points: slow.points, side, notes, ..verdict };
+                return Verdict { points: slow.points, notes, ..verdict };
             }
         }
         slow.ruling = Ruling::CannotTell;

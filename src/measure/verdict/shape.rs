@@ -101,9 +101,12 @@ pub(super) fn side(points: &[Point], health: Health) -> Option<Side> {
     if points.windows(2).all(|w| w[0].size == w[1].size) {
         return None;
     }
-    let [small, middle, large] = regions(points).map(|r| sign * off(&r) > BANDS);
     // Bytes decide the largest size most: if that is as expected, what is off below it are middle sizes.
     let to_the_end = points.last().is_some_and(|p| sign * p.error() > sign * edge(p, sign));
+    if points.first().is_some_and(|p| p.size >= LARGE) {
+        return Some(if to_the_end { Side::Bandwidth } else { Side::Middle });
+    }
+    let [small, middle, large] = regions(points).map(|r| sign * off(&r) > BANDS);
     let large = large || cliff(points).is_some() && !small && !middle;
     Some(match (small, middle, large && to_the_end) {
         (true, _, true) => Side::Both,
