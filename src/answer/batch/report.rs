@@ -200,8 +200,11 @@ impl Files for Text<'_> {
     }
 }
 
+/// Calls by their sizes, and what kind of number was given for them.
+type Times = (Vec<(Bytes, Seconds)>, Option<Typed>);
+
 /// `points`: pairs of a size with its time, or with its busbw as a text such as `200GB/s`.
-fn times(fields: &Fields<'_>, query: &Query) -> Result<(Vec<(Bytes, Seconds)>, Option<Typed>)> {
+fn times(fields: &Fields<'_>, query: &Query) -> Result<Times> {
     #[derive(serde::Deserialize)]
     #[serde(untagged)]
     enum One {
