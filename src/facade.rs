@@ -222,7 +222,9 @@ pub fn price(question: &Question, algorithm: &str) -> Result<Row> {
 /// An unknown library; a file that cannot be read or has no rules; a call for which it has no rule.
 pub fn choose(question: &Question, library: &str) -> Result<Choice> {
     let query = question.query()?;
-    if let (Bytes(0), Ok(expecting)) = (query.size, Expecting::new(&Registry::builtin(), &query)) {
+    if query.size == Bytes(0)
+        && let Ok(expecting) = Expecting::new(&Registry::builtin(), &query)
+    {
         answer::select::refuse_nothing(&expecting, query.size)?;
     }
     let site = site(&query);

@@ -45,7 +45,7 @@ pub struct VerifyLine {
     pub schedules: u64,
     /// The number of messages in them.
     pub transfers: u64,
-    /// Whether no fault was found.
+    /// Whether it was verified and no fault was found.
     pub ok: bool,
     /// Whether it is unknown: a schedule is too large to verify.
     pub too_large: bool,

@@ -154,21 +154,21 @@ impl Args {
             runs.iter_mut().for_each(|run| run.facts.evidence.add(&said));
         }
         let registry = Registry::builtin();
+        let place =
+            |run: &Run| run.file.clone().unwrap_or_else(|| format!("compare {}", run.collective));
         let mut machine = (String::new(), DEFAULT_CHOSEN, Vec::new());
         let mut judged = Vec::with_capacity(runs.len());
         for run in runs {
             let query = self.query(&run)?;
             let Machine { name, chosen, .. } = &query.machine;
             machine = (name.clone(), *chosen, query.machine.given_in_words());
-            let place =
-                || run.file.clone().unwrap_or_else(|| format!("compare {}", run.collective));
             run.facts.refuse_default(&query).map_err(|e| {
-                e.at(place()).or_help(
+                e.at(place(&run)).or_help(
                     "name the machine that ran it: --on mi300x, --on ib-hdr, or its profile; collcost \
                      profiles lists them",
                 )
             })?;
-            let verdict = self.verdict(&registry, &query, &run).map_err(|e| e.at(place()))?;
+            let verdict = self.verdict(&registry, &query, &run).map_err(|e| e.at(place(&run)))?;
             judged.push((run, query, verdict));
         }
         let mut shown = Vec::with_capacity(judged.len());
@@ -177,7 +177,7 @@ impl Args {
             let carried = || judged.iter().find_map(|(other, _, its)| its.shows(other, &run));
             if let Some(carried) = verdict.blames_nics().then(carried).flatten() {
                 run.facts.carried = Some(carried);
-                verdict = self.verdict(&registry, query, &run)?;
+                verdict = self.verdict(&registry, query, &run).map_err(|e| e.at(place(&run)))?;
             }
             if self.nodes_are_open(&run)? && query.machine.network.is_some() {
                 let on =

@@ -98,6 +98,7 @@ impl Known {
         command.mut_subcommands(|verb| self.fill(verb))
     }
 
+    /// None for what is mostly a file: zsh and fish complete names or files. Of machines it is the names.
     fn names(&self, verb: &str, arg: &Arg) -> Vec<&'static str> {
         let lists: &[&Vec<&str>] = match (verb, arg.get_long()) {
             (_, Some("on")) => &[&self.machines],
@@ -110,11 +111,14 @@ impl Known {
             ("list", None) => &[&self.parts],
             (_, None) => {
                 let value = arg.get_value_names().unwrap_or_default().join(" ");
-                match () {
-                    () if value.contains("ALGORITHM") => &[&self.algorithms],
-                    () if value.contains("COLLECTIVE") => &[&self.collectives],
-                    () if value == "NAME|FILE" => &[&self.machines],
-                    () => &[],
+                if value.contains("ALGORITHM") {
+                    &[&self.algorithms]
+                } else if value.contains("COLLECTIVE") && !value.contains("LOG") {
+                    &[&self.collectives]
+                } else if value == "NAME|FILE" {
+                    &[&self.machines]
+                } else {
+                    &[]
                 }
             }
         };

@@ -154,7 +154,6 @@ impl Args {
         }
         let registry = Registry::builtin();
         let only = self.algorithm.as_deref();
-        self.on.refuse_segments(collective, only)?;
         let first =
             queries.first().cloned().ok_or_else(|| Error::input("no number of ranks is given"))?;
         let place = |e: Error| match only {

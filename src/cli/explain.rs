@@ -87,7 +87,6 @@ impl Args {
             return explain::collective(&registry, &query, sized).map_err(|e| e.at(place));
         };
         let place = |e: Error| e.at(format!("explain {} {name}", self.what));
-        self.on.refuse_segments(collective, Some(&name))?;
         let query = self.query(collective)?;
         let report = explain::algorithm(&registry, &query, &name);
         // The number of nodes is not given, and the algorithm needs more than one.

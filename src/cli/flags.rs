@@ -289,24 +289,6 @@ impl OnFlags {
         Ok(())
     }
 
-    /// Refuses segments of an algorithm that was named and is not cut into any.
-    pub(super) fn refuse_segments(&self, collective: Collective, name: Option<&str>) -> Result<()> {
-        let Some((text, name)) = self.params.get("segments").zip(name) else { return Ok(()) };
-        // A name that is not known is refused where the algorithm is looked up.
-        let registry = Registry::builtin();
-        let found = registry.find(collective, name).ok().map(|found| found.algorithm);
-        let Some(whole) = found.filter(|algorithm| !algorithm.is_pipelined()) else {
-            return Ok(());
-        };
-        let other = registry.of(collective).find(|algorithm| algorithm.is_pipelined());
-        let such = other.map_or_else(String::new, |a| {
-            format!(", or name a pipelined algorithm, such as {}", a.meta().id)
-        });
-        Err(Error::input(format!("{} has no segments", whole.meta().id))
-            .at(format!("--segments {text}"))
-            .help(format!("leave it out{such}")))
-    }
-
     /// A query for every number of ranks that --n names.
     pub(super) fn queries(&self, collective: Collective, size: Bytes) -> Result<Vec<Query>> {
         let Some(typed) = self.ranks.get("n") else {
@@ -436,7 +418,6 @@ impl CallFlags {
             size.ok_or_else(|| Error::input("how many bytes?").help("give a size, such as 16MiB"))?;
         let mut query = on.query(collective, size)?;
         on.refuse_idle(&query)?;
-        on.refuse_segments(collective, self.algorithm.as_deref())?;
         query.size = counted(&query, size, self.size_is.as_ref())?;
         Ok(query)
     }

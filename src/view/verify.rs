@@ -37,7 +37,7 @@ pub fn verification(report: &Verification, all: bool) -> Page {
     let count = |of: fn(&VerifyLine) -> u64| report.lines.iter().map(of).sum::<u64>();
     let failed = match report.failed {
         0 if report.unverified > 0 => {
-            format!("no fault in those; {} too large", counted(report.unverified, "line"))
+            format!("no fault found; {} too large to verify", report.unverified)
         }
         0 => "no fault".to_owned(),
         _ if report.lines.len() == 1 => "a fault".to_owned(),
@@ -50,7 +50,8 @@ pub fn verification(report: &Verification, all: bool) -> Page {
     };
     let schedules = counted(count(|l| l.schedules), "schedule");
     let transfers = count(|l| l.transfers);
-    let text = format!("{schedules} with {transfers} transfers verified{compared}: {failed}");
+    let verified = if report.unverified > 0 { "tried" } else { "verified" };
+    let text = format!("{schedules} with {transfers} transfers {verified}{compared}: {failed}");
     page.entry("", text);
     page
 }

@@ -292,8 +292,6 @@ fn wrong_input_gets_three_lines() {
         ("allreduce 1M -n 8 -g 1 --bw 1GB/s", "each rank is alone on its node"),
         ("allreduce 1M -n 8 --eta-beta 1.2", "contention makes no link faster"),
         ("allreduce 1M -n 8 --c-real 0.5", "every rank gets all of the vector"),
-        ("allreduce 1M -n 8 --algorithm ring --segments 4", "ring has no segments"),
-        ("explain allreduce ring 1M -n 8 --segments 4", "or name a pipelined algorithm, such as"),
         ("simulate allreduce ring 1M -n 8 --mode fast", "is not a mode"),
         ("simulate allreduce ring 1M -n 8 --discipline rude", "not a way to share a port"),
         ("simulate allreduce ring 1M -n 8 --duplex-factor 2", "is not a duplex factor"),

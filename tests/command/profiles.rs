@@ -678,5 +678,8 @@ fn the_page_about_machines_names_every_key() {
     }
     let how = ["measured", "fitted", "vendor", "datasheet", "paper", "assumed"];
     assert!(how.into_iter().all(|how| page.contains(&format!("| `{how}` |"))));
+    for generation in Profile::names().filter_map(|id| Profile::builtin(id).ok()?.generation) {
+        assert!(page.contains(&format!("`{generation}`")), "{generation}");
+    }
     assert!(page.contains(&format!("\n{} machines are built in", Profile::names().count())));
 }

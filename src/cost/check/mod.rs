@@ -22,7 +22,7 @@ pub struct Trial {
     pub schedules: u64,
     /// Messages in them.
     pub transfers: u64,
-    /// The first schedule that does not implement its collective.
+    /// The first schedule that does not implement its collective; without one, the first too large to verify.
     pub fault: Option<(Case, Fault)>,
     /// Comparisons of the closed form, by its guarantee.
     pub compared: Compared,
@@ -132,8 +132,10 @@ impl Trial {
     fn check(&mut self, schedule: &dyn Schedule, shape: Shape, root: u32, transfers: u64) {
         self.schedules += 1;
         self.transfers += transfers;
-        if let Err(fault) = verify(schedule) {
-            self.fault.get_or_insert((Case { shape, root }, fault));
+        let Err(fault) = verify(schedule) else { return };
+        let known = self.fault.as_ref().map(|(_, known)| known.is_too_large());
+        if known.is_none_or(|too_large| too_large && !fault.is_too_large()) {
+            self.fault = Some((Case { shape, root }, fault));
         }
     }
 
@@ -215,5 +217,30 @@ fn holds(guarantee: Guarantee, Seconds(form): Seconds, Seconds(makespan): Second
         Guarantee::Equal | Guarantee::EqualInRounds => (form - makespan).abs() <= SAME * form,
         Guarantee::UpperBound | Guarantee::Pipelined => makespan <= form * (1.0 + SAME),
         Guarantee::Asymptotic => true,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::algorithm::Registry;
+    use crate::model::schedule::List;
+
+    #[test]
+    fn a_fault_is_told_before_what_is_too_large() {
+        let registry = Registry::builtin();
+        let exchange = registry.find(Collective::AllToAll, "pairwise").unwrap().algorithm;
+        let shape = |ranks| Shape::new(Collective::AllToAll, ranks);
+        let large = exchange.schedule(&shape(512)).unwrap();
+        let small = exchange.schedule(&shape(4)).unwrap();
+        // Nobody sends anything.
+        let silent = List::new(small.frame()).owned_as(&*small);
+        let mut trial = Trial::default();
+        trial.check(&*large, shape(512), 0, 0);
+        assert!(trial.fault.as_ref().unwrap().1.is_too_large());
+        trial.check(&silent, shape(4), 0, 0);
+        trial.check(&*large, shape(512), 0, 0);
+        let (case, fault) = trial.fault.unwrap();
+        assert!(case.shape.ranks == 4 && !fault.is_too_large(), "{fault}");
     }
 }

@@ -150,7 +150,7 @@ pub struct Facts {
     pub wrong: u64,
     /// Nothing in the log says on how many nodes it ran, and it may have been several.
     pub nodes_open: bool,
-    /// The kind of number that was typed, if the times come from one number instead of a log.
+    /// The kind of the numbers that were given, if the times come from no log; a time if they are mixed.
     pub typed: Option<Typed>,
     /// Times are upper bounds: they include waiting, because ranks are missing or the host's clock was
     /// used.
@@ -560,7 +560,9 @@ impl<'a> Judge<'a> {
     fn beside_the_host(&self, mut slow: Verdict, ways: &suspects::Ways, facts: &Facts) -> Verdict {
         let added = ways.closest(ONE_THREAD, &slow.points).unwrap_or_default();
         let added = added.iter().copied().chain(std::iter::repeat(0.0));
-        let rest = slow.points.iter().zip(added).filter(|(_, added)| *added < LITTLE);
+        let exact = |point: &Point| !facts.bounds.contains(&point.size);
+        let rest = slow.points.iter().zip(added);
+        let rest = rest.filter(|(point, added)| *added < LITTLE && exact(point));
         let rest: Vec<Point> = rest.map(|(point, _)| *point).collect();
         if !rest.is_empty() {
             let mut facts = facts.clone();
@@ -701,7 +703,9 @@ fn ruled(
             "no NIC, link or path to one is the cause: {carried}, over the same ranks of this log"
         )
     }));
-    let carries = plateau.as_ref().filter(|p| p.is_full()).map(plateau::Plateau::words);
+    // Times that no machine reaches, or wrong results, show nothing.
+    let real = matches!(health, Health::Healthy | Health::Slow);
+    let carries = plateau.as_ref().filter(|p| real && p.is_full()).map(plateau::Plateau::words);
     let low = health == Health::Slow || open && above;
     notes.extend(plateau.filter(|_| low).map(|p| p.words()));
     if facts.at_most {
@@ -742,14 +746,19 @@ impl Verdict {
     /// can. It has the same ranks and variables, and is of the same log.
     #[must_use]
     pub fn shows(&self, own: &Run, other: &Run) -> Option<String> {
-        let of = |run: &Run| (run.file.clone(), run.ranks, run.nodes);
-        let alike = of(own) == of(other)
+        let words = self.carries.as_ref()?;
+        // Behind the library's name there may be the kernel of a table.
+        let library = |run: &'_ Run| {
+            run.library.as_deref().and_then(|l| l.split(' ').next().map(str::to_owned))
+        };
+        let alike = own.file == other.file
+            && library(own) == library(other)
+            && (own.ranks, own.nodes) == (other.ranks, other.nodes)
             && own.collective != other.collective
             && own.facts.evidence.variables() == other.facts.evidence.variables()
             // Groups of a job have their own ranks.
             && own.traced.is_empty();
-        let words = self.carries.as_ref().filter(|_| alike)?;
-        Some(format!("{words} in {}", own.collective))
+        alike.then(|| format!("{words} in {}", own.collective))
     }
 
     /// Of a run on one node, as far as is known: nothing says that it was not on more. If it is ill there and not on

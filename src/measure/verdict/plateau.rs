@@ -179,7 +179,8 @@ impl Plateau {
     /// Whether all NICs of a node carry what they can: every byte that busbw counts crosses them.
     pub fn is_full(&self) -> bool {
         let counted = self.once.is_none() && self.healthy.is_some_and(|h| h.part <= WIRE.part);
-        self.line && counted && self.part() >= FULL
+        // No more than the wire: above, the bytes took another way.
+        self.line && counted && (FULL..=1.0 / CARRIED).contains(&self.part())
     }
 
     /// How many NICs carry the rate, if it is a whole number below all, and how many there are.

@@ -104,7 +104,8 @@ pub(super) fn side(points: &[Point], health: Health) -> Option<Side> {
     // Bytes decide the largest size most: if that is as expected, what is off below it are middle sizes.
     let to_the_end = points.last().is_some_and(|p| sign * p.error() > sign * edge(p, sign));
     if points.first().is_some_and(|p| p.size >= LARGE) {
-        return Some(if to_the_end { Side::Bandwidth } else { Side::Middle });
+        let below = points.iter().any(|p| sign * p.error() > sign * edge(p, sign));
+        return Some(if below && !to_the_end { Side::Middle } else { Side::Bandwidth });
     }
     let [small, middle, large] = regions(points).map(|r| sign * off(&r) > BANDS);
     let large = large || cliff(points).is_some() && !small && !middle;

@@ -54,12 +54,17 @@ impl Arguments {
                     continue;
                 }
                 let taken = self.get(key).unwrap_or_default();
-                let values = read.iter().filter(|(of, _)| of == key).map(|(_, value)| &**value);
-                let mut others: Vec<&str> =
-                    values.filter(|value| *value != taken && !value.is_empty()).collect();
-                others.dedup();
+                let mut others: Vec<&str> = Vec::new();
+                for (_, value) in read.iter().filter(|(of, _)| of == key) {
+                    if *value != taken && !value.is_empty() && !others.contains(&&**value) {
+                        others.push(value);
+                    }
+                }
                 keys.push(match others.is_empty() {
                     true => format!("--{key}"),
+                    false if taken.is_empty() => {
+                        format!("--{key} without a value (not {})", others.join(", "))
+                    }
                     false => format!("--{key} {taken} (not {})", others.join(", ")),
                 });
             }

@@ -136,10 +136,11 @@ fn layouts_that_are_left_out_are_counted_by_reason() {
         error.contains(why) && error.contains(&format!("{0} of {0} layouts", counts[0].1)),
         "{error}"
     );
-    // Pipelines of one layer more than there are cannot be interleaved twice.
+    // Eight parts of each of twelve stages are more than its layers.
     let found = of(Pins { chunks: Some(8), ..Pins::default() }).unwrap();
     assert!(
-        found.refused.keys().all(|why| why.contains("chunks for 32 layers")),
+        !found.refused.is_empty()
+            && found.refused.keys().all(|why| why.contains("chunks for 32 layers")),
         "{:?}",
         found.refused
     );

@@ -62,9 +62,8 @@ pub fn fabric(text: &str, file: &str) -> Result<Graph> {
 }
 
 /// Files of other programs that are taken for fabrics: a mark, what they are, and what to give instead.
-const ELSEWHERE: [(&str, &str, &str); 3] = [
+const ELSEWHERE: [(&str, &str, &str); 2] = [
     ("\tGPU0", "this is the table of `nvidia-smi topo -m`, which has no rates", DUMP),
-    ("Topology file: generated", "this is a network of ibnetdiscover, which is not read", FABRICS),
     (
         "Downlink_speed_Gbps",
         "this is a tree of htsim, which is not read",
@@ -75,11 +74,15 @@ const DUMP: &str = "give the topology that NCCL writes with NCCL_TOPO_DUMP_FILE"
 
 /// What a text is that is neither TOML nor JSON, and what to give instead.
 fn elsewhere(text: &str) -> Option<(&'static str, &'static str)> {
-    if let Some((_, what, help)) = ELSEWHERE.iter().find(|(mark, ..)| text.contains(mark)) {
-        return Some((what, help));
+    // Its lines read `vendid=0x2c9`, as TOML's may.
+    if text.lines().any(|line| line.starts_with("# Topology file: generated")) {
+        return Some(("this is a network of ibnetdiscover, which is not read", FABRICS));
     }
-    let mut lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
-    let first = lines.find(|line| !line.starts_with('#'))?;
-    let is_known = first.contains('=') || first.starts_with(['[', '{']);
-    (!is_known).then_some(("the file is no fabric in a known format", FABRICS))
+    let mut lines = text.lines().filter(|line| !line.trim().is_empty());
+    let first = lines.find(|line| !line.trim_start().starts_with('#'))?;
+    if first.contains('=') || first.trim_start().starts_with(['[', '{']) {
+        return None;
+    }
+    let marked = ELSEWHERE.iter().find(|(mark, ..)| text.contains(mark));
+    Some(marked.map_or(("the file is no fabric in a known format", FABRICS), |m| (m.1, m.2)))
 }

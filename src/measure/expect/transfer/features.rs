@@ -29,7 +29,7 @@ pub(super) enum Net {
 #[derive(Debug, Clone, PartialEq)]
 pub(in crate::measure::expect) struct Features {
     pub(super) class: Class,
-    /// 2 Volta, 3 Ampere, 4 Hopper, 5 Blackwell; of AMD 4 CDNA 3, 5 CDNA 4; boards on PCIe are not siblings
+    /// 2 Volta and Turing, 3 Ampere, 4 Hopper, 5 Blackwell; of AMD 4 CDNA 3, 5 CDNA 4; boards on PCIe are not siblings
     /// of each other.
     pub(super) generation: i32,
     pub(super) board: String,
