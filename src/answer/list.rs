@@ -190,7 +190,9 @@ pub fn list(registry: &Registry, only: Option<&str>) -> Result<List> {
 fn machines() -> Vec<Named> {
     let entry = |id| {
         let title = Profile::builtin(id).map(|p| p.title).unwrap_or_default();
-        Named { id, aliases: Profile::names_of(id).to_vec(), title }
+        // The first is its own.
+        let aliases = Profile::names_of(id).iter().skip(1).copied().collect();
+        Named { id, aliases, title }
     };
     Profile::names().map(entry).collect()
 }

@@ -499,7 +499,7 @@ fn libraries(ships: &[String]) -> String {
 }
 
 fn against(view: &CollectiveView, rows: &[&AlgorithmRow]) -> Block {
-    let nics = view.sized && view.question.nodes > 1;
+    let nics = view.question.nodes > 1 && view.algorithms.iter().any(|a| a.nic_bytes > Some(0.0));
     let mut header = vec!["algorithm", "steps", "x α", "x M", "ports", "N"];
     if view.sized {
         header.push("µs");

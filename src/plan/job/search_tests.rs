@@ -136,14 +136,10 @@ fn layouts_that_are_left_out_are_counted_by_reason() {
         error.contains(why) && error.contains(&format!("{0} of {0} layouts", counts[0].1)),
         "{error}"
     );
-    // Eight parts of each of twelve stages are more than its layers.
-    let found = of(Pins { chunks: Some(8), ..Pins::default() }).unwrap();
-    assert!(
-        !found.refused.is_empty()
-            && found.refused.keys().all(|why| why.contains("chunks for 32 layers")),
-        "{:?}",
-        found.refused
-    );
+    // Sixteen parts of each of four stages are more than its layers.
+    let found = of(Pins { chunks: Some(16), ..Pins::default() }).unwrap();
+    let told = found.refused.keys().any(|why| why.contains("chunks for 32 layers"));
+    assert!(told, "{:?}", found.refused);
 }
 
 /// No layout of a source that tunes them takes over a tenth longer than the best one that the search finds
