@@ -16,6 +16,8 @@ QUESTIONS = [
      lambda a: a["compare"]["verdict"] == "ill" and a["compare"]["runs"][0]["causes"]),
     ("choose", {"library": "nccl", "collective": "allreduce", "n": 64, "profile": "dgx-h100"},
      lambda a: len(a["choose"]["intervals"]) > 1),
+    ("list", {"what": "machines"},
+     lambda a: "dgx-h100" in [m["id"] for m in a["list"]["machines"]]),
     ("plan", {"preset": "hsdp-70b"}, lambda a: a["plan"]["steps"][0]["step_s"] > 0),
 ]
 
