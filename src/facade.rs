@@ -222,11 +222,7 @@ pub fn price(question: &Question, algorithm: &str) -> Result<Row> {
 /// An unknown library; a file that cannot be read or has no rules; a call for which it has no rule.
 pub fn choose(question: &Question, library: &str) -> Result<Choice> {
     let query = question.query()?;
-    if query.size == Bytes(0)
-        && let Ok(expecting) = Expecting::new(&Registry::builtin(), &query)
-    {
-        answer::select::refuse_nothing(&expecting, query.size)?;
-    }
+    answer::select::refuse_empty(&Registry::builtin(), &query)?;
     let site = site(&query);
     let policy = match library.strip_prefix("rules-file:") {
         Some(path) => of_file(read_rules(&Disk.text(path)?, path)?, path, &site)?,

@@ -395,8 +395,17 @@ fn looked_at(from: u64, to: u64) -> impl Iterator<Item = u64> {
     std::iter::once(from).chain(powers).chain((to > from).then_some(to))
 }
 
+/// Refuses a call of no bytes that returns at once, as far as it is known what it takes.
+pub(crate) fn refuse_empty(registry: &Registry, query: &Query) -> Result<()> {
+    if query.size > Bytes(0) {
+        return Ok(());
+    }
+    Expecting::new(registry, query)
+        .map_or(Ok(()), |expecting| refuse_nothing(&expecting, query.size))
+}
+
 /// Refuses a call that returns at once.
-pub(crate) fn refuse_nothing(expecting: &Expecting<'_>, size: Bytes) -> Result<()> {
+fn refuse_nothing(expecting: &Expecting<'_>, size: Bytes) -> Result<()> {
     expecting.idle(size).map_or(Ok(()), |why| {
         Err(Error::input(format!("nothing is chosen: {why}")).help("give a size above 0"))
     })

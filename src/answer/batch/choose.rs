@@ -7,14 +7,13 @@ use serde::Serialize;
 use super::Batch;
 use super::expect::Fields;
 use super::question::missing;
-use crate::answer::select::refuse_nothing;
+use crate::answer::select::refuse_empty;
 use crate::answer::{Expect, six};
 use crate::base::collective::Collective;
 use crate::base::error::{Error, Result};
-use crate::base::quantity::Bytes;
 use crate::library::engines::{Conditions, Kernel, Variables};
 use crate::library::{Call, Site, is_engine, policy};
-use crate::measure::expect::{Expecting, Kernels, site};
+use crate::measure::expect::{Kernels, site};
 
 /// The fields in addition to the parameters of a question.
 const OWN: [&str; 10] = [
@@ -51,11 +50,7 @@ impl Batch {
             return Err(fields.at(error.help("collcost list policies shows them"), "engine"));
         }
         let (query, _) = self.query(&fields, Some(Collective::AllReduce))?;
-        if query.size == Bytes(0)
-            && let Ok(expecting) = Expecting::new(&self.registry, &query)
-        {
-            refuse_nothing(&expecting, query.size).map_err(|e| fields.at(e, "size_bytes"))?;
-        }
+        refuse_empty(&self.registry, &query).map_err(|e| fields.at(e, "size_bytes"))?;
         let conditions = conditions(&fields)?;
         let call = Call { element: conditions.dtype().bytes(), ..Call::of(&query) };
         let site = Site { conditions, ..site(&query) };

@@ -746,11 +746,11 @@ impl Verdict {
     /// can. It has the same ranks and variables, and is of the same log.
     #[must_use]
     pub fn shows(&self, own: &Run, other: &Run) -> Option<String> {
-        let words = self.carries.as_ref()?;
         // Behind the library's name there may be the kernel of a table.
-        let library = |run: &'_ Run| {
-            run.library.as_deref().and_then(|l| l.split(' ').next().map(str::to_owned))
-        };
+        fn library(run: &Run) -> Option<&str> {
+            run.library.as_deref()?.split(' ').next()
+        }
+        let words = self.carries.as_ref()?;
         let alike = own.file == other.file
             && library(own) == library(other)
             && (own.ranks, own.nodes) == (other.ranks, other.nodes)

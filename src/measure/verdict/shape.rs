@@ -102,10 +102,14 @@ pub(super) fn side(points: &[Point], health: Health) -> Option<Side> {
         return None;
     }
     // Bytes decide the largest size most: if that is as expected, what is off below it are middle sizes.
-    let to_the_end = points.last().is_some_and(|p| sign * p.error() > sign * edge(p, sign));
+    let outside = |p: &Point| sign * p.error() > sign * edge(p, sign);
+    let to_the_end = points.last().is_some_and(outside);
     if points.first().is_some_and(|p| p.size >= LARGE) {
-        let below = points.iter().any(|p| sign * p.error() > sign * edge(p, sign));
-        return Some(if below && !to_the_end { Side::Middle } else { Side::Bandwidth });
+        return Some(if points.iter().any(outside) && !to_the_end {
+            Side::Middle
+        } else {
+            Side::Bandwidth
+        });
     }
     let [small, middle, large] = regions(points).map(|r| sign * off(&r) > BANDS);
     let large = large || cliff(points).is_some() && !small && !middle;
