@@ -20,7 +20,7 @@ use collcost::base::quantity::{Bandwidth, Bytes, Seconds};
 use collcost::machine::query::{DEFAULT_CHOSEN, Machine, Query};
 use collcost::machine::sample::DataType;
 use collcost::measure::logs::{Asked, Evidence};
-use collcost::measure::verdict::{Facts, Ruling, Run, Typed, Verdict, judge, two};
+use collcost::measure::verdict::{Facts, Ruling, Run, Typed, Verdict, judge, shown_of_nics, two};
 use collcost::model::algorithm::Registry;
 use collcost::view;
 
@@ -174,8 +174,8 @@ impl Args {
         let mut shown = Vec::with_capacity(judged.len());
         for (run, query, verdict) in &judged {
             let (mut run, mut verdict) = (run.clone(), verdict.clone());
-            let carried = || judged.iter().find_map(|(other, _, its)| its.shows(other, &run));
-            if let Some(carried) = verdict.blames_nics().then(carried).flatten() {
+            let others = judged.iter().map(|(other, _, its)| (other, its));
+            if let Some(carried) = shown_of_nics(&run, &verdict, others) {
                 run.facts.carried = Some(carried);
                 verdict = self.verdict(&registry, query, &run).map_err(|e| e.at(place(&run)))?;
             }

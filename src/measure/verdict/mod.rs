@@ -374,7 +374,7 @@ pub struct Verdict {
     /// What variables forced, if the run was compared with what that takes.
     pub setting: Option<Setting>,
     /// That the NICs carry what they can, in words, if the largest size shows it.
-    pub carries: Option<String>,
+    pub(crate) carries: Option<String>,
 }
 
 /// Judges times of `query`'s collective on its ranks; the query's own size is ignored. Where the log says that hosts of
@@ -735,32 +735,34 @@ fn ruled(
     }
 }
 
-impl Verdict {
-    /// Whether a cause is listed that would slow each call whose bytes cross the NICs.
-    #[must_use]
-    pub fn blames_nics(&self) -> bool {
-        self.causes.iter().any(|cause| suspects::OF_NICS.contains(&cause.id))
+/// What another of the `judged` runs shows of the NICs that `run` uses, too, in words: that they carry what they can. It
+/// is of the same log, ranks and variables. Nothing if no listed cause would slow each call whose bytes cross the NICs.
+pub fn shown_of_nics<'a>(
+    run: &Run,
+    verdict: &Verdict,
+    judged: impl IntoIterator<Item = (&'a Run, &'a Verdict)>,
+) -> Option<String> {
+    // Behind the library's name there may be the kernel of a table.
+    fn library(run: &Run) -> Option<&str> {
+        run.library.as_deref()?.split(' ').next()
     }
-
-    /// What `own`, of which this is the verdict, shows of the NICs that `other` uses, too: that they carry what they
-    /// can. It has the same ranks and variables, and is of the same log.
-    #[must_use]
-    pub fn shows(&self, own: &Run, other: &Run) -> Option<String> {
-        // Behind the library's name there may be the kernel of a table.
-        fn library(run: &Run) -> Option<&str> {
-            run.library.as_deref()?.split(' ').next()
-        }
-        let words = self.carries.as_ref()?;
-        let alike = own.file == other.file
-            && library(own) == library(other)
-            && (own.ranks, own.nodes) == (other.ranks, other.nodes)
-            && own.collective != other.collective
-            && own.facts.evidence.variables() == other.facts.evidence.variables()
+    let alike = |other: &Run| {
+        run.file == other.file
+            && library(run) == library(other)
+            && (run.ranks, run.nodes) == (other.ranks, other.nodes)
+            && run.collective != other.collective
+            && run.facts.evidence.variables() == other.facts.evidence.variables()
             // Groups of a job have their own ranks.
-            && own.traced.is_empty();
-        alike.then(|| format!("{words} in {}", own.collective))
-    }
+            && other.traced.is_empty()
+    };
+    let suspected = verdict.causes.iter().any(|cause| suspects::OF_NICS.contains(&cause.id));
+    judged
+        .into_iter()
+        .filter(|(other, _)| suspected && alike(other))
+        .find_map(|(other, its)| Some(format!("{} in {}", its.carries.as_ref()?, other.collective)))
+}
 
+impl Verdict {
     /// Of a run on one node, as far as is known: nothing says that it was not on more. If it is ill there and not on
     /// another number of nodes, that is open. `on` judges it on more nodes, if it can have been.
     pub fn doubt_nodes(&mut self, ranks: u32, on: impl Fn(u32) -> Option<Self>) {
