@@ -19,6 +19,7 @@ pub mod mpich;
 pub mod nccl;
 pub mod openmpi;
 mod priced;
+mod rccl;
 mod textbook;
 pub mod tuning_file;
 mod xla;
@@ -194,8 +195,15 @@ fn release(version: Version) -> Entry {
 const MPI: &[Entry] =
     &[openmpi::V5_0, openmpi::V4_1, openmpi::V4_0, openmpi::V3, mpich::V4, mpich::V4_0];
 
-const OTHERS: &[Entry] =
-    &[gloo::GLOO, inductor::V2025, xla::SOL, textbook::REGIMES, textbook::THRESHOLDS];
+const OTHERS: &[Entry] = &[
+    rccl::V2_28,
+    rccl::V2_27,
+    gloo::GLOO,
+    inductor::V2025,
+    xla::SOL,
+    textbook::REGIMES,
+    textbook::THRESHOLDS,
+];
 
 /// The policy called `name` for a machine: an id, an alias, or a library, which means its newest.
 ///
@@ -292,12 +300,8 @@ pub fn entry(name: &str) -> Result<&'static Entry> {
     }
     let named = Library::named(library).map(|library| library.to_string());
     if let Some(other) = named.or(Library::other(library).map(str::to_owned)) {
-        let more = match library {
-            "rccl" => "allreduce --on mi300x shows what to expect",
-            _ => "list policies shows whose rules are",
-        };
         return Err(Error::input(format!("the rules of {other} are not known here"))
-            .help(format!("it uses its own tables; collcost {more}")));
+            .help("it uses its own tables; collcost list policies shows whose rules are"));
     }
     let names =
         POLICIES.iter().flat_map(|e| std::iter::once(e.id).chain(e.aliases.iter().copied()));

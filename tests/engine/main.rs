@@ -48,6 +48,7 @@ mod one_answer;
 mod one_choice;
 mod pipelined;
 mod properties;
+mod rccl;
 mod reference;
 mod routes;
 mod schedules;

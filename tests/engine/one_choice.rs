@@ -71,8 +71,8 @@ fn compared(registry: &Registry, query: &Query, id: &str) -> (usize, usize, Vec<
             ("select of a size", at.as_ref().and_then(|s| named(s, size))),
         ];
         let expect = expecting.runs(Bytes(size));
-        // The library itself, in the release that is in use; of NCCL, which has no barrier, an all-reduce.
-        let other = query.shape.collective == Collective::Barrier && id == "nccl";
+        // The library itself, in the release that is in use; of NCCL and RCCL, which have no barrier, an all-reduce.
+        let other = query.shape.collective == Collective::Barrier && id.ends_with("ccl");
         let own_rules = library == Some(id) && expect.rules == Rules::Own && !other;
         let runs = own_rules.then(|| expect.name());
         own += usize::from(runs.is_some());
@@ -92,8 +92,16 @@ fn compared(registry: &Registry, query: &Query, id: &str) -> (usize, usize, Vec<
 }
 
 /// Some of NCCL's many releases, and libraries without one.
-const NAMED: [&str; 7] =
-    ["nccl@2.18.3", "nccl@2.21.5", "nccl@2.27.3", "nccl@2.29.7", "nccl", "openmpi", "mpich"];
+const NAMED: [&str; 8] = [
+    "nccl@2.18.3",
+    "nccl@2.21.5",
+    "nccl@2.27.3",
+    "nccl@2.29.7",
+    "nccl",
+    "rccl",
+    "openmpi",
+    "mpich",
+];
 
 #[test]
 fn every_verb_names_one_choice() {

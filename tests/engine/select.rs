@@ -1528,9 +1528,10 @@ fn a_number_that_the_library_does_not_have_is_named_with_its_line() {
 
 // Every policy.
 
-/// The policies that answer any call. NCCL's tuner answers for one communicator: `tests/engine/nccl.rs`.
+/// The policies that answer any call. The tuners of NCCL and RCCL answer for one communicator: `tests/engine/nccl.rs`,
+/// `tests/engine/rccl.rs`.
 fn listed() -> impl Iterator<Item = &'static Entry> {
-    POLICIES.iter().filter(|entry| !entry.id.starts_with("nccl@"))
+    POLICIES.iter().filter(|entry| !entry.id.contains("ccl@"))
 }
 
 /// The policies of the list, and those of the files.

@@ -34,7 +34,7 @@ fn algorithm(collective: Collective, several: bool) -> Option<&'static str> {
 }
 
 /// What runs for a collective that [`sends`]; `None` for others.
-pub(super) fn choice(call: &Call) -> Option<Choice> {
+pub(in crate::library) fn choice(call: &Call) -> Option<Choice> {
     let algorithm = algorithm(call.collective, call.nodes > 1 && call.per_node() > 1)?;
     let rule = match call.collective {
         Collective::SendRecv => "any size: one message",

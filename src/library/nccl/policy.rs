@@ -272,7 +272,7 @@ fn tuner_of(version: Version) -> &'static str {
 const FLICKER: u64 = 256;
 
 /// The tuner sees sizes as multiples of this many bytes.
-fn grain(call: &Call, function: Function) -> u64 {
+pub(in crate::library) fn grain(call: &Call, function: Function) -> u64 {
     let blocks = if function.gathers() { u64::from(call.ranks.max(1)) } else { 1 };
     blocks * call.element.0.max(1)
 }
@@ -285,7 +285,7 @@ fn tuned(call: &Call) -> Result<nccl::Call> {
 }
 
 /// NCCL's algorithm that the one called `algorithm` here stands for.
-fn named(algorithm: &str) -> Option<Algo> {
+pub(in crate::library) fn named(algorithm: &str) -> Option<Algo> {
     Some(match algorithm {
         "ring" | "ring-rails" | "chain" | "chain-rails" => Algo::Ring,
         "double-binary-tree" | "tree-rails" => Algo::Tree,
