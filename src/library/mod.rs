@@ -365,9 +365,11 @@ mod tests {
 
     #[test]
     fn entries_are_named_once_and_say_what_they_are() {
+        let mi300x = crate::machine::profile::Profile::builtin("mi300x").unwrap();
         let site = Site {
             ranks: 8,
             nodes: 1,
+            hardware: mi300x.hardware(),
             nccl_graphs: Some("dgx_h100_8x400g".to_owned()),
             fabric: Some(crate::machine::fabric::Fabric::flat(
                 crate::base::quantity::Seconds(1e-6),

@@ -245,6 +245,11 @@ pub(crate) struct Crossing {
     pub inner_load: f64,
 }
 
+/// Ranks that memory or the links of a node cannot join.
+pub(super) fn no_network(ranks: u32) -> Error {
+    Error::input(format!("{ranks} ranks need a network, and the machine has none"))
+}
+
 impl Fabric {
     /// One tier of equal links.
     #[must_use]
@@ -278,10 +283,9 @@ impl Fabric {
                     Error::input(format!("{ranks} ranks are more than the machine's network joins"))
                         .help(format!("use at most {most}"))
                 }
-                false => Error::input(format!(
-                    "{ranks} ranks need a network, and the machine has none"
-                ))
-                .help("name a profile with a network, or give one: --alpha-inter and --bw-inter"),
+                false => no_network(ranks).help(
+                    "name a profile with a network, or give one: --alpha-inter and --bw-inter",
+                ),
             };
             error.at(match most {
                 0 | 1 => "1 rank on each node".to_owned(),

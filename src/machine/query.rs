@@ -7,7 +7,7 @@ use crate::base::collective::Collective;
 use crate::base::error::{Error, Result};
 use crate::base::quantity::{Bandwidth, Bytes, Ratio, Seconds, SecondsPerByte};
 use crate::machine::curve::{Curve, Placed};
-use crate::machine::fabric::{Fabric, Links, Order, Switch, Tier, TierKind};
+use crate::machine::fabric::{Fabric, Links, Order, Switch, Tier, TierKind, no_network};
 use crate::machine::graph::Graph;
 use crate::machine::link::Link;
 use crate::machine::nccl::{Description, with_nics};
@@ -562,6 +562,11 @@ impl Query {
         let (ranks, mut per_node) = layout.solve(node, machine.alone_on_nodes())?;
         if layout.per_node.is_none() && layout.nodes.is_none() {
             per_node = alike(&machine.fabric, ranks, per_node);
+        }
+        // Memory ends with its host, also where a profile does not say how many ranks that holds.
+        if per_node < ranks && machine.fabric.tiers.iter().all(|t| t.kind == TierKind::Memory) {
+            let error = no_network(ranks).at(format!("{} nodes", ranks.div_ceil(per_node)));
+            return Err(error.help("name a profile with a network, such as ib-hdr"));
         }
         let lone = machine.hardware.as_ref().filter(|h| machine.alone_on_nodes() && h.is_lone());
         let most = node.or(lone.map(|_| NonZeroU32::MIN));

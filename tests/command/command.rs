@@ -237,6 +237,8 @@ fn wrong_input_gets_three_lines() {
         ("allreduce --n 64 --nodes 3 --size 1MB", "do not divide"),
         ("allreduce --n 32 --gpus-per-node 16 --size 1MB", "do not fit"),
         ("allreduce 1M -n 2 --nodes 2 --on a100-pcie", "2 ranks need a network"),
+        ("allreduce 1M -n 4 --nodes 2 --on shm-x86", "4 ranks need a network"),
+        ("compare allreduce -n 4 -g 1 --size 1M --time 300us --on shm-x86", "need a network"),
         ("allreduce 1M -n 16 --on a100-pcie", "or give one: --alpha-inter and --bw-inter"),
         (
             "allreduce --n 64 --gpus-per-node 8 --size 1MB --alpha 1us --bw 1GB/s --alpha-inter 5us",

@@ -220,6 +220,25 @@ fn the_good_of_several_logs_are_used() {
     assert!(code == 2 && said.contains("empty.log"), "{said}");
 }
 
+/// The row that a damaged log lacks may be the ill one: whoever uses the log says that it is left out.
+#[test]
+fn rows_that_are_left_out_are_said_by_all_that_use_a_log() {
+    let folder = folder("rows");
+    let row =
+        log().lines().find(|line| line.trim_start().starts_with("67108864 ")).unwrap().to_owned();
+    let harmed = log().replace(&row, &row[..40]);
+    let harmed = file(&folder, "harmed.log", harmed);
+    let out = "1 row is left out: the row is cut off";
+    let (code, of) = report(&["compare", &harmed, "--on", "dgx-h100"]);
+    assert!(code == 0 && says(&of["runs"][0]["notes"], out), "{of}");
+    let budget =
+        format!("[[budget]]\nname = \"ours\"\nmeasured = \"{harmed}\"\nprofile = \"dgx-h100\"\n");
+    let (code, said) = told(&["check", &file(&folder, "budgets.toml", budget)]);
+    assert!(code == 0 && said.contains(out), "{said}");
+    let (_, of) = report(&["fit", &harmed, "--out", folder.join("site.toml").to_str().unwrap()]);
+    assert!(says(&of["notes"], out), "{of}");
+}
+
 /// Hosts that ran something else, or whose logs are damaged, do not vanish from a fleet.
 #[test]
 fn hosts_that_cannot_be_compared_are_named() {

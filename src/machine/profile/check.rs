@@ -268,13 +268,8 @@ impl Check<'_> {
             _ => {}
         }
         let value = figure.value;
-        if let Some(low) = figure.low.filter(|low| low.number() > value.number()) {
-            let what = format!("low {low} is above value {value}");
-            self.say(Kind::Contradictory, &at("low"), what, "");
-        }
-        if let Some(high) = figure.high.filter(|high| high.number() < value.number()) {
-            let what = format!("value {value} is above high {high}");
-            self.say(Kind::Contradictory, &at("high"), what, "");
+        for (key, what) in figure.outside() {
+            self.say(Kind::Contradictory, &at(key), what, "");
         }
         if let (Some(date), Some(today)) = (figure.date, today)
             && date > today
@@ -415,10 +410,7 @@ impl Check<'_> {
 
     /// Knots must be in order.
     fn knots(&mut self, i: usize) {
-        let knots = &self.profile.tiers[i].knots;
-        if let Some(at) = knots.windows(2).position(|pair| pair[0].below >= pair[1].below) {
-            let (a, b) = (knots[at].below, knots[at + 1].below);
-            let what = format!("a knot at {b} comes after one at {a}");
+        if let Some(what) = self.profile.tiers[i].knots_out_of_order() {
             let help = "write them in ascending order";
             self.say(Kind::Contradictory, &format!("tier.{i}.knots"), what, help);
         }

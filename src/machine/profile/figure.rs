@@ -114,6 +114,16 @@ impl<'a> Figure<'a> {
             None => self.key.clone(),
         }
     }
+
+    /// The ends of its own interval beyond which its value is: the key of each, and what is wrong.
+    pub(super) fn outside(&self) -> impl Iterator<Item = (&'static str, String)> {
+        let value = self.value;
+        let low = self.low.filter(|low| low.number() > value.number());
+        let high = self.high.filter(|high| high.number() < value.number());
+        let low = low.map(|low| ("low", format!("low {low} is above value {value}")));
+        low.into_iter()
+            .chain(high.map(|high| ("high", format!("value {value} is above high {high}"))))
+    }
 }
 
 impl Profile {

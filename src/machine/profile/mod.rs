@@ -245,6 +245,14 @@ pub struct SwitchLinks {
     pub efficiency: Option<Measured<Ratio>>,
 }
 
+impl Links {
+    /// What is wrong if its knots do not ascend.
+    fn knots_out_of_order(&self) -> Option<String> {
+        let pair = self.knots.windows(2).find(|pair| pair[0].below >= pair[1].below)?;
+        Some(format!("a knot at {} comes after one at {}", pair[1].below, pair[0].below))
+    }
+}
+
 impl Profile {
     /// The built-in machine called `name`: case and `-`, `_`, `.` do not matter.
     ///
@@ -282,13 +290,26 @@ impl Profile {
     /// Invalid TOML, an unknown key, a parameter without unit, no tier: with file, line and column.
     pub fn parse(text: &str, origin: &str) -> Result<Self> {
         let profile = Self::read(text).map_err(|refused| refused.error(origin))?;
-        match profile.contradiction() {
+        match profile.contradiction().or_else(|| profile.slip()) {
             None => Ok(profile),
             Some((path, what)) => {
                 let place = Document::parse(text).ok().map(|d| d.value(&path));
                 Err(Refused { what, place, help: None }.error(origin))
             }
         }
+    }
+
+    /// The first statement of a file that cannot hold beside another: the path of it, and what is wrong.
+    fn slip(&self) -> Option<(String, String)> {
+        let outside = self.figures().find_map(|figure| {
+            let (key, what) = figure.outside().next()?;
+            Some((format!("{}.{key}", figure.path()), what))
+        });
+        let knots = || {
+            let mut tiers = self.tiers.iter().enumerate();
+            tiers.find_map(|(i, t)| Some((format!("tier.{i}.knots"), t.knots_out_of_order()?)))
+        };
+        outside.or_else(knots)
     }
 
     /// Reads the text and the parts that it names, without checking them.
@@ -488,6 +509,28 @@ mod tests {
         assert!(e.to_string().contains("x.toml:7:9: value = \"5\""), "{e}");
         assert!(e.to_string().contains("without unit"), "{e}");
         assert!(e.to_string().contains("write a time with its unit"), "{e}");
+    }
+
+    /// The commonest slip of an edit by hand: another unit than that of the interval.
+    #[test]
+    fn a_value_beyond_its_own_interval_and_knots_out_of_order_are_refused() {
+        let text = |value: &str, knots: &str| {
+            format!(
+                "schema = 1\nname = \"x\"\ntitle = \"x\"\n[[tier]]\nname = \"a\"\n{knots}[tier.alpha]\nvalue = \"{value}\"\n\
+                 how = \"fitted\"\nsource = \"a run of the test\"\nlow = \"240ns\"\nhigh = \"270ns\"\n"
+            )
+        };
+        let refused =
+            |value, knots| Profile::parse(&text(value, knots), "x.toml").unwrap_err().to_string();
+        assert!(Profile::parse(&text("257ns", ""), "x.toml").is_ok());
+        let error = refused("257us", "");
+        assert!(
+            error.contains("value 257 µs is above high 270 ns") && error.contains("x.toml:11"),
+            "{error}"
+        );
+        assert!(refused("257ps", "").contains("low 240 ns is above value"));
+        let knots = "knots = [{ below = \"4KiB\", bandwidth = \"1GB/s\" }, { below = \"2KiB\", bandwidth = \"2GB/s\" }]\n";
+        assert!(refused("257ns", knots).contains("a knot at 2 KiB comes after one at 4 KiB"));
     }
 
     #[test]

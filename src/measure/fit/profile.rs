@@ -164,8 +164,11 @@ pub(super) struct Stated<'a> {
 
 impl Stated<'_> {
     /// A parameter with its interval.
-    fn of<T>(&self, estimate: Estimate<T>) -> Measured<T> {
+    fn of<T: PartialOrd + Copy>(&self, estimate: Estimate<T>) -> Measured<T> {
         let Estimate { value, low, high } = estimate;
+        // A profile whose value is beyond its own interval is refused.
+        let low = if low > value { value } else { low };
+        let high = if high < value { value } else { high };
         Measured { low: Some(low), high: Some(high), ..self.alone(value) }
     }
 

@@ -2,7 +2,8 @@
 
 use super::nccl_tests::pieces;
 use super::{
-    Asked, BLOCKING, FAILED, LeftOut, Measured, NO_SUM, Refusal, Row, Table, Tested, Traced, infer,
+    Asked, BLOCKING, FAILED, LeftOut, Measured, NO_BYTES, NO_ELEMENT, NO_SUM, OTHER_REDUCTION,
+    Refusal, Row, Table, Tested, Traced, infer,
 };
 use crate::base::collective::Collective;
 use crate::base::quantity::{Bytes, Ratio, Seconds};
@@ -448,7 +449,7 @@ impl Draft {
             self.rows.drain(..).partition(|r| r.redop != Some(Redop::Other));
         self.rows = keep;
         for raw in &other {
-            self.leave_out(raw.line, "the reduction is not a sum, and the table also has sums");
+            self.leave_out(raw.line, OTHER_REDUCTION);
         }
         other.into_iter().filter(|raw| raw.wrong.is_some_and(|wrong| wrong > 0)).collect()
     }
@@ -457,7 +458,7 @@ impl Draft {
         let size = match tested {
             Tested::Collective(Collective::Barrier) => Bytes(0),
             Tested::Collective(_) if raw.size == 0 => {
-                self.leave_out(raw.line, "0 bytes: nothing is communicated");
+                self.leave_out(raw.line, NO_BYTES);
                 return None;
             }
             Tested::Collective(collective) => {
@@ -471,7 +472,7 @@ impl Draft {
                 let each = self.element.map_or(1, |element| element.0 * u64::from(ranks));
                 let size = Bytes(total.0 / each.max(1) * each);
                 if size.0 == 0 {
-                    self.leave_out(raw.line, "fewer elements than ranks: nothing is communicated");
+                    self.leave_out(raw.line, NO_ELEMENT);
                     return None;
                 }
                 size

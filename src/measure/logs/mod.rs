@@ -309,6 +309,12 @@ pub struct LeftOut {
     pub count: usize,
 }
 
+/// Why rows of a log that is not damaged are left out.
+const UNHARMED: [&str; 3] = [NO_BYTES, NO_ELEMENT, OTHER_REDUCTION];
+const NO_BYTES: &str = "0 bytes: nothing is communicated";
+const NO_ELEMENT: &str = "fewer elements than ranks: nothing is communicated";
+const OTHER_REDUCTION: &str = "the reduction is not a sum, and the table also has sums";
+
 /// Why a table is not used.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Refusal {
@@ -384,6 +390,24 @@ impl Table {
     pub fn notes(&self) -> impl Iterator<Item = &String> {
         let own = Some(&self.warnings).filter(|_| !self.is_trace());
         self.caveats.iter().chain(own.into_iter().flatten())
+    }
+
+    /// The rows that a damaged log lacks, in words: their times may be the ones that matter. Those of traces are about
+    /// their job, which may have any.
+    pub fn damage(&self) -> impl Iterator<Item = String> {
+        /// Lines that are named.
+        const NAMED: usize = 5;
+        let own = Some(&self.left_out).filter(|_| !self.is_trace());
+        let damaged = own.into_iter().flatten().filter(|left| !UNHARMED.contains(&&*left.why));
+        damaged.map(|LeftOut { why, lines, count }| {
+            let named = lines.iter().take(NAMED).map(ToString::to_string);
+            let more = (lines.len() > NAMED).then(|| "…".to_owned());
+            let named: Vec<String> = named.chain(more).collect();
+            let places =
+                if named.is_empty() { String::new() } else { format!(" ({})", named.join(", ")) };
+            let rows = if *count == 1 { "row is" } else { "rows are" };
+            format!("{count} {rows} left out: {why}{places}")
+        })
     }
 
     /// Whether results were wrong, and no row says which.

@@ -134,9 +134,9 @@ impl Imported {
         };
         let mut unfit: BTreeMap<&str, usize> = BTreeMap::new();
         for (launch, table) in (0..).zip(&self.tables) {
-            for caveat in table.notes() {
-                if !samples.notes.contains(caveat) {
-                    samples.notes.push(caveat.clone());
+            for note in table.notes().cloned().chain(table.damage()) {
+                if !samples.notes.contains(&note) {
+                    samples.notes.push(note);
                 }
             }
             let mut left_out = 0;

@@ -169,6 +169,8 @@ pub struct Facts {
     pub gpus: Option<String>,
     /// What else to know before trusting the times.
     pub caveats: Vec<String>,
+    /// Rows that a damaged log lacks, in words.
+    pub damage: Vec<String>,
     /// What another run of the log shows, if that is that the NICs carry what they can.
     pub carried: Option<String>,
 }
@@ -190,6 +192,7 @@ impl Facts {
         let new = other.caveats.iter().filter(|caveat| !self.caveats.contains(caveat));
         let new: Vec<String> = new.cloned().collect();
         self.caveats.extend(new);
+        self.damage.extend(other.damage.iter().cloned());
     }
 
     /// How the log says that results were wrong.
@@ -694,7 +697,7 @@ fn ruled(
             "{why}: NICs, not NVLink, join the hosts of a rack, as with --gpus-per-node {each}"
         ));
     }
-    notes.extend(facts.caveats.iter().cloned());
+    notes.extend(facts.caveats.iter().chain(&facts.damage).cloned());
     if ill && !causes.iter().any(|c: &Cause| c.id == "not-one-call") {
         notes.extend(impossible.map(|(_, why)| why));
     }
@@ -905,8 +908,12 @@ fn above_the_link(
     use Collective::AllReduce;
     let (shape, nodes) = (&query.shape, query.placement.nodes());
     let factor = shape.collective.busbw_factor(shape.ranks);
-    let busbw = |p: &Point| Volume::from(p.size).0 * factor.0 / p.measured.0;
-    let most = points.iter().map(busbw).fold(0.0, f64::max);
+    let most = |time: fn(&Point) -> Seconds| {
+        let busbw = points.iter().map(|p| Volume::from(p.size).0 * factor.0 / time(p).0);
+        busbw.fold(0.0, f64::max)
+    };
+    let expected = most(|p| p.expected.time);
+    let most = most(|p| p.measured);
     let tiers = &query.machine.fabric.tiers;
     let (link, what) = match nodes {
         1 => (tiers.first()?.link.bandwidth?, "one link"),
@@ -942,6 +949,8 @@ fn above_the_link(
             "GPUs that access each other's memory (a driver with P2P) do that, and the profile has them go through the \
              host's; so do faster links"
         }
+        // The curve or the knots of the machine are above its one rate as well.
+        1 if expected > 1.03 * link.0 => return None,
         1 => "only faster links than these, or a switch that reduces, can do that",
         _ => "only in-network reduction (SHARP) or faster links than these can do that",
     };

@@ -83,6 +83,9 @@ pub fn runs(file: &str, log: &Imported, left_out: &mut Vec<String>) -> Vec<Run> 
                     run.facts.caveats.push(caveat.clone());
                 }
             }
+            if run.facts.damage.is_empty() {
+                run.facts.damage.extend(table.damage());
+            }
             if row.in_place == in_place {
                 run.times.push((row.size, time));
             } else {

@@ -215,7 +215,7 @@ fn tests(log: &Imported) -> Tests {
             let test = tests.entry(what).or_default().entry(ran.clone()).or_default();
             test.gpus =
                 test.gpus.take().or_else(|| table.gpus.clone().or_else(|| table.system.clone()));
-            test.caveats.extend(table.notes().cloned());
+            test.caveats.extend(table.notes().cloned().chain(table.damage()));
             test.times.entry((row.size.0, row.in_place)).or_default().push(time.0);
         }
     }

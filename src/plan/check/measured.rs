@@ -276,8 +276,10 @@ fn note(verdict: &Verdict, worst: &Point, facts: &Facts) -> String {
             SLOWDOWN.0
         ),
     };
-    match verdict.ruling {
+    let why = match verdict.ruling {
         Ruling::CannotTell => format!("{}: {why}", verdict.ruling.words()),
         Ruling::Healthy | Ruling::Ill => why,
-    }
+    };
+    let damage = facts.damage.iter().map(|what| format!("; {what}"));
+    std::iter::once(why).chain(damage).collect()
 }
