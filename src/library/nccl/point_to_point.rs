@@ -23,7 +23,7 @@ pub(crate) fn sends(collective: Collective) -> bool {
 }
 
 /// What that is here, over `several` nodes of several ranks or not; `None` if the tuner chooses.
-fn algorithm(collective: Collective, several: bool) -> Option<&'static str> {
+pub(in crate::library) fn algorithm(collective: Collective, several: bool) -> Option<&'static str> {
     Some(match collective {
         Collective::AllToAll if several => "pairwise-by-tier",
         Collective::AllToAll => "pairwise",

@@ -79,7 +79,7 @@ pub struct Nccl {
 }
 
 /// The largest size up to which changes of the tuner's choice are found.
-const LARGEST: Bytes = Bytes(1 << 50);
+pub(in crate::library) const LARGEST: Bytes = Bytes(1 << 50);
 
 /// The communicator of a site, with its name: the result of the search in the site's topology, or
 /// the known communicator of its machine.

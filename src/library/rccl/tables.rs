@@ -12,7 +12,7 @@ pub(super) type ByProtocol = [f32; 3];
 /// Factors of a rate by size: below 128 B, and for each doubling from there.
 pub(super) type BySize = [f32; 27];
 
-/// What is fixed for a generation of GPUs.
+/// What is fixed for a generation of GPUs, and for the processors that it is developed with.
 pub(super) struct Chip {
     /// MI350X and MI355X, whose rules have exceptions of their own.
     pub is_gfx950: bool,
@@ -25,7 +25,8 @@ pub(super) struct Chip {
     pub overhead: f32,
 }
 
-/// The sizes a rank, in bytes, up to which LL and LL128 run; LL128 from the first of its own on.
+/// The bytes per rank, of an all-reduce those of the vector, up to which LL and LL128 run; LL128 from the first of its
+/// own on.
 #[derive(Clone, Copy)]
 pub(super) struct Limits {
     pub ll: u64,

@@ -13,6 +13,8 @@ pub(super) struct Tuner {
     ranks: u32,
     tree: Graph,
     ring: Graph,
+    /// Whether elements are of 8 bits, whose sums long rings would round too often.
+    lossy: bool,
 }
 
 /// What runs.
@@ -24,15 +26,18 @@ pub(super) enum Decision {
     Direct,
 }
 
+/// The sizes for which MI350X run trees with LL inside a node.
+const TREES: std::ops::RangeInclusive<u64> = 64..=262_144;
+
 /// Protocols in RCCL's order.
 const PROTOCOLS: [Proto; 3] = [Proto::Ll, Proto::Ll128, Proto::Simple];
 
 impl Tuner {
     /// `None` if RCCL has no built-in model for so many GPUs a node.
-    pub(super) fn new(chip: &'static Chip, ranks: u32, nodes: u32) -> Option<Self> {
+    pub(super) fn new(chip: &'static Chip, ranks: u32, nodes: u32, lossy: bool) -> Option<Self> {
         let per_node = ranks.checked_div(nodes).filter(|each| each * nodes == ranks)?;
         let [tree, ring] = graphs(per_node, nodes)?;
-        Some(Self { chip, nodes, ranks, tree, ring })
+        Some(Self { chip, nodes, ranks, tree, ring, lossy })
     }
 
     /// What runs for `bytes`: the vector, or all blocks of a gather or scatter.
@@ -54,10 +59,10 @@ impl Tuner {
         let each = self.each(function, bytes);
         if self.nodes > 1 {
             proto = self.over_nodes(function, each);
-        } else if self.is_ll(function, each) {
+        } else if (1..=self.most_ll(function)).contains(&each) {
             proto = Proto::Ll;
         }
-        let is_tree = self.chip.is_gfx950 && self.nodes == 1 && (64..=262_144).contains(&each);
+        let is_tree = self.chip.is_gfx950 && self.nodes == 1 && TREES.contains(&each);
         if is_tree && function == Function::AllReduce {
             return Decision::Of(Algo::Tree, Proto::Ll);
         }
@@ -65,12 +70,7 @@ impl Tuner {
     }
 
     /// The estimate, in µs; `None` for what is not considered.
-    pub(super) fn time(
-        &self,
-        function: Function,
-        (algo, proto): (Algo, Proto),
-        bytes: u64,
-    ) -> Option<f32> {
+    fn time(&self, function: Function, (algo, proto): (Algo, Proto), bytes: u64) -> Option<f32> {
         let mut rate = self.rate(function, algo, proto)?;
         let doubled = ((bytes >> 6).max(1).ilog2() as usize).min(26);
         if algo == Algo::Tree {
@@ -78,19 +78,18 @@ impl Tuner {
         } else if self.nodes > 1 {
             rate *= self.chip.ring_corrections[proto as usize][doubled];
         }
-        Some(self.latency(function, algo, proto) + bytes as f32 / (1000.0 * rate))
+        let time = self.latency(function, algo, proto) + bytes as f32 / (1000.0 * rate);
+        let last = self.lossy && algo == Algo::Ring && self.ranks > 8;
+        Some(if last { time * 1024.0 } else { time })
     }
 
     /// Sizes below which a decision may differ from that above: of corrections, protocols, and direct calls.
     pub(super) fn borders(&self, function: Function) -> impl Iterator<Item = u64> {
         let limits = self.chip.limits(function);
         let scale = self.bytes(function, 1);
-        let each = [64, 262_145, 1_048_577, 352_129, 88_449].into_iter().chain([
-            limits.ll + 1,
-            limits.ll128.0 + 1,
-            self.most(function) + 1,
-        ]);
-        let each = each.flat_map(move |size| [size * scale]);
+        let inside = [*TREES.start(), TREES.end() + 1, self.most_ll(function) + 1];
+        let over = [1, limits.ll + 1, limits.ll128.0 + 1, self.most(function) + 1];
+        let each = inside.into_iter().chain(over).map(move |size| size * scale);
         each.chain((1..=26).map(|k| 64 << k)).chain([self.direct() + 1])
     }
 
@@ -162,7 +161,7 @@ impl Tuner {
         }
     }
 
-    /// The size that limits of protocols count: that of all ranks' blocks is shared.
+    /// The size per rank that limits of protocols count; of an all-reduce the whole vector.
     fn each(&self, function: Function, bytes: u64) -> u64 {
         bytes / self.bytes(function, 1)
     }
@@ -172,7 +171,7 @@ impl Tuner {
         if function == Function::AllReduce { each } else { each * u64::from(self.ranks) }
     }
 
-    /// The largest size a rank of LL128 over nodes.
+    /// The largest size per rank of LL128 over nodes.
     fn most(&self, function: Function) -> u64 {
         let most = self.chip.limits(function).ll128.1;
         let scaled = function == Function::AllReduce && self.nodes > 2;
@@ -191,19 +190,18 @@ impl Tuner {
         }
     }
 
-    /// Whether LL runs inside a node, whatever the cost model says.
-    fn is_ll(&self, function: Function, each: u64) -> bool {
-        match function {
-            Function::AllGather => self.chip.is_gfx950 && each <= 88_448,
-            Function::ReduceScatter => {
-                each <= if self.chip.is_gfx950 { 1_048_576 } else { 352_128 }
-            }
-            _ => false,
+    /// The largest size per rank for which LL runs inside a node, whatever the cost model says.
+    fn most_ll(&self, function: Function) -> u64 {
+        match (function, self.chip.is_gfx950) {
+            (Function::AllGather, true) => 88_448,
+            (Function::ReduceScatter, true) => 1_048_576,
+            (Function::ReduceScatter, false) => 352_128,
+            _ => 0,
         }
     }
 
     /// The most bytes of all ranks that are gathered by sends to every rank.
-    fn direct(&self) -> u64 {
+    pub(super) fn direct(&self) -> u64 {
         match self.nodes {
             _ if !self.chip.is_gfx950 => 4 << 20,
             1 => 8 << 20,

@@ -411,8 +411,7 @@ impl Check<'_> {
     /// Knots must be in order.
     fn knots(&mut self, i: usize) {
         if let Some(what) = self.profile.tiers[i].knots_out_of_order() {
-            let help = "write them in ascending order";
-            self.say(Kind::Contradictory, &format!("tier.{i}.knots"), what, help);
+            self.say(Kind::Contradictory, &format!("tier.{i}.knots"), what, super::ASCENDING);
         }
     }
 

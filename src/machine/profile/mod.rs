@@ -245,6 +245,9 @@ pub struct SwitchLinks {
     pub efficiency: Option<Measured<Ratio>>,
 }
 
+/// How knots are written.
+const ASCENDING: &str = "write them in ascending order";
+
 impl Links {
     /// What is wrong if its knots do not ascend.
     fn knots_out_of_order(&self) -> Option<String> {
@@ -290,24 +293,30 @@ impl Profile {
     /// Invalid TOML, an unknown key, a parameter without unit, no tier: with file, line and column.
     pub fn parse(text: &str, origin: &str) -> Result<Self> {
         let profile = Self::read(text).map_err(|refused| refused.error(origin))?;
-        match profile.contradiction().or_else(|| profile.slip()) {
-            None => Ok(profile),
-            Some((path, what)) => {
-                let place = Document::parse(text).ok().map(|d| d.value(&path));
-                Err(Refused { what, place, help: None }.error(origin))
-            }
+        let refuse = |path: String, what, help: Option<&str>| {
+            let place = Document::parse(text).ok().map(|d| d.value(&path));
+            Err(Refused { what, place, help: help.map(str::to_owned) }.error(origin))
+        };
+        match (profile.contradiction(), profile.slip()) {
+            (Some((path, what)), _) => refuse(path, what, None),
+            (None, Some((path, what, help))) => refuse(path, what, Some(help)),
+            (None, None) => Ok(profile),
         }
     }
 
-    /// The first statement of a file that cannot hold beside another: the path of it, and what is wrong.
-    fn slip(&self) -> Option<(String, String)> {
+    /// The first slip of an edit by hand: its path, what is wrong, and how to mend it.
+    fn slip(&self) -> Option<(String, String, &'static str)> {
         let outside = self.figures().find_map(|figure| {
             let (key, what) = figure.outside().next()?;
-            Some((format!("{}.{key}", figure.path()), what))
+            let help = "write the unit of the interval, or mend low and high";
+            Some((format!("{}.{key}", figure.path()), what, help))
         });
         let knots = || {
             let mut tiers = self.tiers.iter().enumerate();
-            tiers.find_map(|(i, t)| Some((format!("tier.{i}.knots"), t.knots_out_of_order()?)))
+            tiers.find_map(|(i, tier)| {
+                let what = tier.knots_out_of_order()?;
+                Some((format!("tier.{i}.knots"), what, ASCENDING))
+            })
         };
         outside.or_else(knots)
     }

@@ -182,14 +182,20 @@ impl Ruler {
                     rules: Rules::Own,
                 })
             }
-            Which::Other(policy, rules) => Some(Runs {
-                library,
-                version: policy.meta().id.split_once('@').map(|(_, v)| v.to_owned()),
-                algorithm: policy.choose(&call).ok()?.name.into_owned(),
-                protocol: None,
-                channels: None,
-                rules: *rules,
-            }),
+            Which::Other(policy, rules) => {
+                let name = policy.choose(&call).ok()?.name;
+                // RCCL's choices have a protocol as NCCL's have.
+                let both = name.split_once('/').filter(|_| self.library == Library::Rccl);
+                let (algorithm, protocol) = both.map_or((&*name, None), |(a, p)| (a, Some(p)));
+                Some(Runs {
+                    library,
+                    version: policy.meta().id.split_once('@').map(|(_, v)| v.to_owned()),
+                    algorithm: algorithm.to_owned(),
+                    protocol: protocol.map(str::to_owned),
+                    channels: None,
+                    rules: *rules,
+                })
+            }
         }
     }
 }

@@ -67,7 +67,7 @@ impl Reader for Table {
                 });
             }
             (Some(_), Some(_), _) => {
-                draft.leave_out(
+                draft.pass_over(
                     line.number,
                     "a rate below 1 GB/s, whose two decimals are too few for a time",
                 );

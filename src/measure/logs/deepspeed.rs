@@ -219,7 +219,7 @@ fn row(call: &Call, number: usize, log: &mut Log) {
         collective,
         C::AllReduce | C::AllGather | C::ReduceScatter | C::AllToAll | C::Broadcast
     ) {
-        return draft.leave_out(number, "what the size counts is unknown for this operation");
+        return draft.pass_over(number, "what the size counts is unknown for this operation");
     }
     let coarse = Seconds(call.time * 1e-3);
     let Some(ranks) = asked.filter(|&n| n > 1) else {
@@ -252,7 +252,7 @@ fn row(call: &Call, number: usize, log: &mut Log) {
             draft.rows.push(Raw::timed(number, total.round() as u64, Seconds(time)))
         }
         (Some(_), Some(_)) => {
-            draft.leave_out(
+            draft.pass_over(
                 number,
                 "too short to show whether its rate was computed with N times the size",
             );

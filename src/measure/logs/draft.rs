@@ -2,8 +2,7 @@
 
 use super::nccl_tests::pieces;
 use super::{
-    Asked, BLOCKING, FAILED, LeftOut, Measured, NO_BYTES, NO_ELEMENT, NO_SUM, OTHER_REDUCTION,
-    Refusal, Row, Table, Tested, Traced, infer,
+    Asked, BLOCKING, FAILED, LeftOut, Measured, NO_SUM, Refusal, Row, Table, Tested, Traced, infer,
 };
 use crate::base::collective::Collective;
 use crate::base::quantity::{Bytes, Ratio, Seconds};
@@ -126,13 +125,21 @@ impl Draft {
 
     /// A row that is not used.
     pub fn leave_out(&mut self, line: usize, why: impl Into<String>) {
-        let why = why.into();
+        self.pass(line, why.into(), false);
+    }
+
+    /// The same of a row that logs have which are not damaged.
+    pub fn pass_over(&mut self, line: usize, why: impl Into<String>) {
+        self.pass(line, why.into(), true);
+    }
+
+    fn pass(&mut self, line: usize, why: String, is_usual: bool) {
         match self.left_out.iter_mut().find(|left| left.why == why) {
             Some(left) => {
                 left.lines.push(line);
                 left.count += 1;
             }
-            None => self.left_out.push(LeftOut { why, lines: vec![line], count: 1 }),
+            None => self.left_out.push(LeftOut { why, lines: vec![line], count: 1, is_usual }),
         }
     }
 
@@ -449,7 +456,7 @@ impl Draft {
             self.rows.drain(..).partition(|r| r.redop != Some(Redop::Other));
         self.rows = keep;
         for raw in &other {
-            self.leave_out(raw.line, OTHER_REDUCTION);
+            self.pass_over(raw.line, "the reduction is not a sum, and the table also has sums");
         }
         other.into_iter().filter(|raw| raw.wrong.is_some_and(|wrong| wrong > 0)).collect()
     }
@@ -458,7 +465,7 @@ impl Draft {
         let size = match tested {
             Tested::Collective(Collective::Barrier) => Bytes(0),
             Tested::Collective(_) if raw.size == 0 => {
-                self.leave_out(raw.line, NO_BYTES);
+                self.pass_over(raw.line, "0 bytes: nothing is communicated");
                 return None;
             }
             Tested::Collective(collective) => {
@@ -472,7 +479,7 @@ impl Draft {
                 let each = self.element.map_or(1, |element| element.0 * u64::from(ranks));
                 let size = Bytes(total.0 / each.max(1) * each);
                 if size.0 == 0 {
-                    self.leave_out(raw.line, NO_ELEMENT);
+                    self.pass_over(raw.line, "fewer elements than ranks: nothing is communicated");
                     return None;
                 }
                 size

@@ -134,7 +134,7 @@ impl Table {
                 dtype: Some(dtype),
                 ..Raw::timed(line, bytes, Seconds(millis * 1e-3))
             }),
-            (None, _) => draft.leave_out(line, "the log does not state the shape"),
+            (None, _) => draft.pass_over(line, "the log does not state the shape"),
             (_, None) => draft.leave_out(line, "a time of 0, or none: the operation failed"),
         }
         taken

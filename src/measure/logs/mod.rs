@@ -307,13 +307,10 @@ pub struct LeftOut {
     pub lines: Vec<usize>,
     /// The number of rows.
     pub count: usize,
+    /// Whether logs that are not damaged have such rows.
+    #[serde(skip)]
+    pub is_usual: bool,
 }
-
-/// Why rows of a log that is not damaged are left out.
-const UNHARMED: [&str; 3] = [NO_BYTES, NO_ELEMENT, OTHER_REDUCTION];
-const NO_BYTES: &str = "0 bytes: nothing is communicated";
-const NO_ELEMENT: &str = "fewer elements than ranks: nothing is communicated";
-const OTHER_REDUCTION: &str = "the reduction is not a sum, and the table also has sums";
 
 /// Why a table is not used.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -398,13 +395,16 @@ impl Table {
         /// Lines that are named.
         const NAMED: usize = 5;
         let own = Some(&self.left_out).filter(|_| !self.is_trace());
-        let damaged = own.into_iter().flatten().filter(|left| !UNHARMED.contains(&&*left.why));
-        damaged.map(|LeftOut { why, lines, count }| {
+        let damaged = own.into_iter().flatten().filter(|left| !left.is_usual);
+        damaged.map(|LeftOut { why, lines, count, .. }| {
             let named = lines.iter().take(NAMED).map(ToString::to_string);
             let more = (lines.len() > NAMED).then(|| "…".to_owned());
             let named: Vec<String> = named.chain(more).collect();
-            let places =
-                if named.is_empty() { String::new() } else { format!(" ({})", named.join(", ")) };
+            let places = match lines.len() {
+                0 => String::new(),
+                1 => format!(" (line {})", named.join(", ")),
+                _ => format!(" (lines {})", named.join(", ")),
+            };
             let rows = if *count == 1 { "row is" } else { "rows are" };
             format!("{count} {rows} left out: {why}{places}")
         })

@@ -740,6 +740,7 @@ fn ruled(
 
 /// What another of the `judged` runs shows of the NICs that `run` uses, too, in words: that they carry what they can. It
 /// is of the same log, ranks and variables. Nothing if no listed cause would slow each call whose bytes cross the NICs.
+#[must_use]
 pub fn shown_of_nics<'a>(
     run: &Run,
     verdict: &Verdict,

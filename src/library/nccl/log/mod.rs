@@ -271,7 +271,8 @@ impl Reader {
             || self.fact(message.trim(), &printer, line);
         if message.trim_start().starts_with("RCCL version") {
             let what = "the log is of RCCL, whose tuner has tables of its own";
-            return Err(Refused::at(line, what).help("give a log of NCCL"));
+            let help = "give a log of NCCL; collcost choose rccl computes RCCL's choices";
+            return Err(Refused::at(line, what).help(help));
         }
         self.log.read += usize::from(found);
         Ok(())

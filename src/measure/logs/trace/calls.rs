@@ -497,7 +497,7 @@ const NAMED: usize = 64;
 
 fn leave_out(all: &mut Vec<LeftOut>, why: &str, line: usize, count: usize) {
     let at = all.iter().position(|left| left.why == why).unwrap_or_else(|| {
-        all.push(LeftOut { why: why.to_owned(), lines: Vec::new(), count: 0 });
+        all.push(LeftOut { why: why.to_owned(), lines: Vec::new(), count: 0, is_usual: true });
         all.len() - 1
     });
     let left = &mut all[at];
