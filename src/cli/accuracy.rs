@@ -6,10 +6,10 @@ use std::path::Path;
 use std::{fs, io};
 
 use super::Stop;
-use super::fit::short;
 use super::format::{FormatFlag, Report};
 use super::import::log;
 use super::input;
+use super::named::short;
 use collcost::answer;
 use collcost::base::encoding;
 use collcost::base::error::{Error, Result};

@@ -6,11 +6,11 @@ mod watch;
 use std::io::Write;
 
 use super::Stop;
-use super::fit::short;
 use super::flags::{MachineFlags, OnFlags, ParamFlags, RankFlags, size, value};
 use super::format::{FormatFlag, OfRuns, write};
 use super::import::{Sorted, besides, left_out as refused_logs};
 use super::input;
+use super::named::{apart, short};
 use super::picture::PictureFlags;
 use collcost::Collective;
 use collcost::answer;
@@ -140,7 +140,7 @@ impl Args {
         mut left_out: Vec<String>,
         out: &mut impl Write,
     ) -> std::result::Result<(), Stop> {
-        for file in &self.evidence {
+        for (file, name) in self.evidence.iter().zip(apart(&self.evidence)) {
             let said = Evidence::read(input::log(file)?, file)?;
             if !said.is_known() {
                 return Err(Error::input("no line of it is known evidence of a run")
@@ -149,7 +149,7 @@ impl Args {
                     .into());
             }
             if said.is_empty() {
-                left_out.push(format!("{}: nothing in it speaks for a cause", short(file)));
+                left_out.push(format!("{name}: nothing in it speaks for a cause"));
             }
             runs.iter_mut().for_each(|run| run.facts.evidence.add(&said));
         }

@@ -2,7 +2,7 @@
 
 use std::io::Write;
 
-use clap::builder::PossibleValuesParser;
+use clap::builder::{PossibleValuesParser, Str};
 use clap::{Arg, Command, CommandFactory};
 use clap_complete::aot::{Bash, Elvish, Fish, Generator, PowerShell, Zsh};
 use clap_complete_nushell::Nushell;
@@ -54,7 +54,10 @@ impl Args {
         let mut command = super::Cli::command();
         command.set_bin_name("collcost");
         command.build();
-        let command = with_names(command)?;
+        let mut command = with_names(command)?;
+        if matches!(self.shell, Shell::Zsh) {
+            command = escaped(command);
+        }
         // The generator aborts the process if a write fails, but a closed pipe is success.
         let mut script = Vec::new();
         self.shell.generator().generate(&command, &mut script);
@@ -72,10 +75,27 @@ fn with_names(command: Command) -> Result<Command, Stop> {
         algorithms: part("algorithms")?,
         policies: part("policies")?,
         topics: part("topics")?,
+        formats: super::export::formats().collect(),
         parts: PARTS.to_vec(),
         presets: preset_names().collect(),
     };
     Ok(known.fill(command))
+}
+
+/// What follows a colon of a value's name would be run by zsh.
+fn escaped(command: Command) -> Command {
+    let escaped_name = |name: &Str| -> &'static str {
+        // Clap takes no names that are made at run time.
+        Box::leak(name.replace(':', "\\:").into_boxed_str())
+    };
+    let command = command.mut_args(|arg| match arg.get_value_names() {
+        Some(names) if names.iter().any(|name| name.contains(':')) => {
+            let names: Vec<&str> = names.iter().map(escaped_name).collect();
+            arg.value_names(names)
+        }
+        _ => arg,
+    });
+    command.mut_subcommands(escaped)
 }
 
 struct Known {
@@ -84,6 +104,7 @@ struct Known {
     algorithms: Vec<&'static str>,
     policies: Vec<&'static str>,
     topics: Vec<&'static str>,
+    formats: Vec<&'static str>,
     parts: Vec<&'static str>,
     presets: Vec<&'static str>,
 }
@@ -109,6 +130,7 @@ impl Known {
             ("explain", None) if arg.get_id() == "what" => &[&self.collectives, &self.topics],
             ("choose", None) => &[&self.policies, &self.collectives],
             ("list", None) => &[&self.parts],
+            ("export", None) if arg.get_id() == "format" => &[&self.formats],
             (_, None) => {
                 let value = arg.get_value_names().unwrap_or_default().join(" ");
                 if value.contains("ALGORITHM") {

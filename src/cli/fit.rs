@@ -8,6 +8,7 @@ use super::flags::{count, value};
 use super::format::{self, FormatFlag, Report};
 use super::import::{Sorted, besides, left_out, refusal};
 use super::input;
+use super::named::{apart, short};
 use super::output::{refuse_input, write_whole};
 use super::picture::PictureFlags;
 use super::profiles::{find, today};
@@ -202,16 +203,16 @@ impl Args {
             ..logs::Asked::default()
         };
         let (mut each, mut files, mut refused) = (Vec::new(), Vec::new(), Vec::new());
-        for file in &self.files {
+        for (file, name) in self.files.iter().zip(apart(&self.files)) {
             match is_samples(file) {
                 Ok(true) => {
                     let text = input::log_text(file).map_err(|e| unreadable(file, &e));
                     match text.and_then(|text| sample::read(&text, file)) {
                         Ok((_, mut one)) => {
-                            one.origin.files = vec![short(file)];
+                            one.origin.files = vec![name];
                             each.push(one);
                         }
-                        Err(error) => refused.push((short(file), error)),
+                        Err(error) => refused.push((name, error)),
                     }
                 }
                 // A file that cannot be read is refused as a log.
@@ -452,11 +453,6 @@ impl Tiers {
 
 /// This program with its version.
 pub(super) const TOOL: &str = concat!("collcost ", env!("CARGO_PKG_VERSION"));
-
-/// A file without its folder.
-pub(super) fn short(file: &str) -> String {
-    Path::new(file).file_name().map_or(file.to_owned(), |n| n.to_string_lossy().into_owned())
-}
 
 /// A whole number from 0 on.
 pub(super) struct Seed(pub(super) u64);

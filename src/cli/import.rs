@@ -3,10 +3,11 @@
 use std::io::Write;
 
 use super::Stop;
-use super::fit::{TOOL, short};
+use super::fit::TOOL;
 use super::flags::{count, value};
 use super::format::{FormatFlag, OfLogs};
 use super::input;
+use super::named::apart;
 use super::profiles::today;
 use super::streams::say;
 use collcost::Collective;
@@ -129,13 +130,14 @@ impl Sorted {
     /// Reads files as [`logs`] does.
     pub(super) fn read(files: &[String], asked: &Asked) -> Self {
         let mut sorted = Self { logs: Vec::new(), refused: Vec::new() };
-        for (file, read) in logs(files, asked) {
+        let (files, read): (Vec<String>, Vec<_>) = logs(files, asked).into_iter().unzip();
+        for (name, read) in apart(&files).into_iter().zip(read) {
             // A recorder without times still tells the order of calls.
             let usable = read
                 .and_then(|log| if log.is_trace() { Ok(log) } else { log.usable().map(|()| log) });
             match usable {
-                Ok(log) => sorted.logs.push((short(&file), log)),
-                Err(error) => sorted.refused.push((short(&file), error)),
+                Ok(log) => sorted.logs.push((name, log)),
+                Err(error) => sorted.refused.push((name, error)),
             }
         }
         sorted
@@ -198,11 +200,13 @@ fn samples(
 ) -> std::result::Result<(), Stop> {
     let logs = || read.iter().filter_map(|(_, log)| log.as_ref().ok());
     let ranks = logs().flat_map(|log| &log.tables).filter_map(|t| t.ranks).max();
-    let files: Vec<String> = read.iter().map(|(file, _)| short(file)).collect();
+    let files: Vec<String> = read.iter().map(|(file, _)| file.clone()).collect();
+    let files = apart(&files);
     logs::of_one_library(logs()).map_err(|e| e.at(files.join(", ")))?;
-    let each: Vec<_> = logs().map(|log| (log, log.samples())).collect();
-    let about = |(log, samples): &(&Imported, Samples)| {
-        let file = short(&log.file);
+    let usable =
+        read.iter().zip(&files).filter_map(|((_, log), file)| Some((file, log.as_ref().ok()?)));
+    let each: Vec<_> = usable.map(|(file, log)| (file, log, log.samples())).collect();
+    let about = |(file, _, samples): &(&String, &Imported, Samples)| {
         samples.notes.iter().map(move |note| format!("{file}: {note}")).collect::<Vec<_>>()
     };
     let mut writer = Writer::new(out);
@@ -219,7 +223,7 @@ fn samples(
         ..Header::default()
     }))?;
     let mut first = 0;
-    for (log, samples) in each {
+    for (_, log, samples) in each {
         let mut last = None;
         for mut block in samples.blocks {
             block.launch += first;

@@ -30,6 +30,7 @@ mod man;
 mod mcp;
 mod mistyped;
 mod mock;
+mod named;
 mod nccl;
 mod optimum;
 mod output;

@@ -7,7 +7,7 @@ use super::check::summary::mark;
 use super::counted;
 use super::page::Page;
 use super::sheet::Sheet;
-use super::sheet::markdown_cell;
+use super::sheet::{markdown_cell, markdown_code};
 use crate::answer::check::FaultView;
 use crate::answer::check_diff::{BudgetDiff, CheckDiff};
 use crate::plan::check::Level;
@@ -42,8 +42,7 @@ pub fn comment(out: &mut impl Write, report: &CheckDiff) -> io::Result<()> {
     let mut text = format!("<!-- collcost check -->\n### {}\n", markdown_cell(&headline(report)));
     text += &report.faults.iter().map(item).collect::<String>();
     if !report.faults_before.is_empty() {
-        text +=
-            &format!("\n`{}` has faults and is not compared:\n", markdown_cell(&report.against));
+        text += &format!("\n{} has faults and is not compared:\n", markdown_code(&report.against));
         text += &report.faults_before.iter().map(item).collect::<String>();
     }
     let mut moved = moved(report);
@@ -64,8 +63,8 @@ pub fn comment(out: &mut impl Write, report: &CheckDiff) -> io::Result<()> {
     }
     if left > 0 {
         text += &format!(
-            "\n{left} more changed: `collcost check --against {}`.\n",
-            markdown_cell(&report.against)
+            "\n{left} more changed: {}.\n",
+            markdown_code(&format!("collcost check --against {}", report.against))
         );
     }
     let still: Vec<&BudgetDiff> = report.budgets.iter().filter(|b| !b.is_moved()).collect();
@@ -145,10 +144,10 @@ fn faults(page: &mut Page, faults: &[FaultView], indent: &str) {
 
 /// A fault in a comment's list.
 fn item(fault: &FaultView) -> String {
-    let place = markdown_cell(&place(fault));
+    let place = markdown_code(&place(fault));
     let words = [Some(fault.what.as_str()), fault.help.as_deref()];
     let words: Vec<String> = words.into_iter().flatten().map(markdown_cell).collect();
-    format!("\n- `{place}`: {}\n", words.join("; "))
+    format!("\n- {place}: {}\n", words.join("; "))
 }
 
 fn change(one: &BudgetDiff) -> String {

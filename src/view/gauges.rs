@@ -3,9 +3,10 @@
 //! Source: prometheus.io, "Exposition formats", section "Text-based format"; OpenMetrics ends with a mark,
 //! which is a comment there.
 
+use std::collections::HashMap;
 use std::io::{self, Write};
 
-/// A gauge with its value for each item; items without a value are left out.
+/// A gauge with its value for each item, in a series of its own; items without a value are left out.
 ///
 /// # Errors
 /// The writer's.
@@ -17,12 +18,30 @@ pub(super) fn gauge<'a, T: 'a>(
     value: impl Fn(&T) -> Option<f64>,
 ) -> io::Result<()> {
     writeln!(out, "# HELP {name} {help}\n# TYPE {name} gauge")?;
-    for thing in things {
+    let things: Vec<&T> = things.into_iter().collect();
+    let series = numbered(things.iter().map(|thing| labels(thing)).collect());
+    for (thing, labels) in things.into_iter().zip(series) {
         if let Some(value) = value(thing) {
-            writeln!(out, "{name}{{{}}} {value}", labels(thing))?;
+            writeln!(out, "{name}{{{labels}}} {value}")?;
         }
     }
     Ok(())
+}
+
+/// A number for labels that occur more than once: readers keep one value of a series, or refuse all.
+fn numbered(mut all: Vec<String>) -> Vec<String> {
+    let mut times: HashMap<String, (usize, usize)> = HashMap::new();
+    for labels in &all {
+        times.entry(labels.clone()).or_default().0 += 1;
+    }
+    for labels in &mut all {
+        if let Some((2.., seen)) = times.get_mut(labels) {
+            *seen += 1;
+            let sep = if labels.is_empty() { "" } else { "," };
+            *labels += &format!("{sep}number=\"{seen}\"");
+        }
+    }
+    all
 }
 
 /// The mark after the last gauge.

@@ -16,16 +16,13 @@ use crate::library::Where;
 pub fn select(reports: &[Select], explain: bool, look: Look) -> Page {
     let mut page = Page::default();
     if look.whole {
-        for report in reports {
-            if let (Some(_), [only]) = (report.size_bytes, &report.intervals[..]) {
-                page.line(heading(report));
-                page.gap();
-                choice(&mut page, &report.policy.id, &only.choice, explain);
-                page.gap();
-            }
+        let single = |report: &Select| report.size_bytes.is_some() && report.intervals.len() == 1;
+        if !reports.iter().all(single) {
+            page.table(sheets(reports));
+            return page;
         }
-        page.table(sheets(reports));
-        return page;
+        // The row of a size is for programs: people get what a terminal shows.
+        page.programs(sheets(reports));
     }
     for (i, report) in reports.iter().enumerate() {
         if i > 0 {

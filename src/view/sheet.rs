@@ -330,7 +330,54 @@ impl Sheet {
 
 /// A text that can neither end a cell of a Markdown table nor begin markup.
 pub(in crate::view) fn markdown_cell(text: &str) -> String {
-    text.replace('\\', "\\\\").replace('|', "\\|").replace('\n', " ").replace('<', "&lt;")
+    markdown(text).replace('|', "\\|").replace('\n', " ").replace('<', "&lt;")
+}
+
+/// A text as code in a cell of a Markdown table.
+pub(in crate::view) fn markdown_code(text: &str) -> String {
+    let text = text.replace('|', "\\|").replace('\n', " ");
+    if text.contains('`') { format!("`` {text} ``") } else { format!("`{text}`") }
+}
+
+/// A text in which names of files and budgets begin no markup; what is between backticks remains code.
+pub(in crate::view) fn markdown(text: &str) -> String {
+    let parts: Vec<&str> = text.split('`').collect();
+    let paired = (parts.len() - 1) / 2 * 2;
+    let mut out = String::with_capacity(text.len());
+    for (i, part) in parts.into_iter().enumerate() {
+        match i {
+            0 => {}
+            i if i <= paired => out.push('`'),
+            _ => out.push_str("\\`"),
+        }
+        if i % 2 == 1 && i < paired { out.push_str(part) } else { plain(&mut out, part) }
+    }
+    out
+}
+
+fn plain(out: &mut String, text: &str) {
+    let mut before = None;
+    for (at, c) in text.char_indices() {
+        let after = text[at + c.len_utf8()..].chars().next();
+        let in_word = before.is_some_and(char::is_alphanumeric);
+        // A sign between a word and another sign closes what nothing opened.
+        let opens = after.is_some_and(|c| c.is_alphanumeric() || !c.is_whitespace() && !in_word);
+        let escapes = match c {
+            '\\' => true,
+            // A sign behind a word marks it, as in tables of states; at the start of a line it is a list's.
+            '*' => opens || before.is_none() && after.is_some(),
+            '_' => opens && !in_word,
+            '[' => text[at..].contains("]("),
+            _ => false,
+        };
+        let tag = |c: char| c.is_ascii_alphabetic() || matches!(c, '/' | '!' | '?');
+        match c {
+            '<' if after.is_some_and(tag) => out.push_str("&lt;"),
+            c if escapes => out.extend(['\\', c]),
+            c => out.push(c),
+        }
+        before = Some(c);
+    }
 }
 
 #[cfg(test)]
@@ -350,6 +397,30 @@ mod tests {
         let mut out = Vec::new();
         write(&sheet(), &mut out).unwrap();
         String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn names_begin_no_markup() {
+        for (name, escaped) in [
+            ("gr|a<d>& holds", "gr|a&lt;d>& holds"),
+            ("1 < 2 µs, 2 * 3", "1 < 2 µs, 2 * 3"),
+            ("tp*dp*pp", "tp\\*dp\\*pp"),
+            ("all_reduce, c0* c1*", "all_reduce, c0* c1*"),
+            ("_e_ and __init__", "\\_e_ and \\_\\_init__"),
+            ("[l](http://e)", "\\[l](http://e)"),
+            ("[defaults] n = 8", "[defaults] n = 8"),
+            ("*  written", "\\*  written"),
+            ("b`c*d*.txt", "b\\`c\\*d*.txt"),
+            ("T(P*), µs", "T(P*), µs"),
+            ("*", "*"),
+            ("`a*b*` is none", "`a*b*` is none"),
+            (r"C:\a", r"C:\\a"),
+        ] {
+            assert_eq!(markdown(name), escaped);
+        }
+        assert_eq!(markdown_cell("a|b\nc<d"), "a\\|b c&lt;d");
+        assert_eq!(markdown_code("a*b|c"), "`a*b\\|c`");
+        assert_eq!(markdown_code("a`b"), "`` a`b ``");
     }
 
     #[test]

@@ -310,6 +310,23 @@ fn a_gate_that_is_loosened_is_named_with_both_values() {
     assert_eq!(found[6], "");
 }
 
+/// Annotations and reports name a file as git does.
+#[test]
+fn a_budget_has_the_path_from_the_root() {
+    let folder = tempfile::tempdir().unwrap();
+    let budget = "[[budget]]\nname = \"tp*dp*pp\"\ncollective = \"allreduce\"\nn = 64\n\
+                  size = \"1GiB\"\nprofile = \"dgx-h100\"\nmax_time = \"1ms\"\n";
+    fs::write(folder.path().join("b.toml"), budget).unwrap();
+    let written = |format: &str| {
+        let output = collcost(folder.path(), &["check", "./b.toml", "--format", format]);
+        String::from_utf8(output.stdout).unwrap()
+    };
+    assert!(written("github").contains("file=b.toml,line="), "{}", written("github"));
+    assert!(written("gitlab").contains("\"path\": \"b.toml\""), "{}", written("gitlab"));
+    assert!(written("sarif").contains("\"uri\": \"b.toml\""), "{}", written("sarif"));
+    assert!(written("summary").contains("| tp\\*dp\\*pp |"), "{}", written("summary"));
+}
+
 #[test]
 fn a_name_gives_the_runner_no_command() {
     let folder = tempfile::tempdir().unwrap();

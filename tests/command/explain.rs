@@ -531,6 +531,14 @@ fn completions_and_pages_know_every_verb() {
             assert!(script.contains(name) == values, "{shell} {name}");
         }
     }
+    // zsh runs what follows a colon that nothing escapes.
+    let zsh = collcost("completions zsh");
+    assert!(zsh.contains(r":NAME|rules-file\:FILE:(") && !zsh.contains("rules-file:FILE"));
+    assert!(zsh.contains(r":ADDRESS\:PORT:") || !cfg!(target_os = "linux"));
+    // fish completes no values of what has no flag.
+    for shell in ["bash", "zsh", "nushell"] {
+        assert!(collcost(&format!("completions {shell}")).contains("nccl-tuner-csv"), "{shell}");
+    }
     assert!(collcost("man").contains("collcost\\-explain"));
     let page = collcost("man explain");
     assert!(page.contains(".TH") && page.contains("\\-\\-gpus\\-per\\-node"), "{page}");

@@ -59,3 +59,39 @@ fn an_unknown_format_is_refused_with_what_there_is() {
     assert!(error.contains("a similar value exists: 'json'"), "{error}");
     assert_eq!(run("trace allreduce ring -n 4", "nccl-tests").status.code(), Some(2));
 }
+
+/// Behind the end of a line, LaTeX reads `[` and `*` as what belongs to it.
+#[test]
+fn no_row_of_latex_begins_with_an_option() {
+    let table = written("list parameters", "latex");
+    assert!(table.contains("{[}defaults{]}"), "{table}");
+    for line in asked() {
+        let text = written(line, "latex");
+        assert!(!text.lines().any(|l| l.starts_with(['[', '*'])), "{line}: {text}");
+    }
+}
+
+/// The page of one size is the same in all notations for people.
+#[test]
+fn the_choice_of_a_size_has_its_tables_in_documents() {
+    let line = "choose allreduce 16MiB -n 16 --on dgx-h100 --policy openmpi";
+    let text = written(line, "text");
+    assert!(text.contains("the library's name") && text.contains("source"), "{text}");
+    for format in ["markdown", "latex"] {
+        let document = written(line, format);
+        assert!(
+            document.contains("the library's name") && document.contains("source"),
+            "{document}"
+        );
+    }
+    assert_eq!(written(line, "csv").lines().count(), 2);
+}
+
+/// What a star marks in a table of states is said below it, and is no list.
+#[test]
+fn the_legend_of_a_trace_is_no_markup() {
+    let page = written("trace allreduce ring -n 4", "markdown");
+    assert!(page.contains("\n\\*         written in this step\n"), "{page}");
+    // The table says the same as on a terminal.
+    assert!(page.contains("* |"), "{page}");
+}

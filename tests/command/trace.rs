@@ -346,3 +346,12 @@ fn a_ring_stands_in_for_rings_over_rails() {
         trace.notes
     );
 }
+
+/// Graphviz 2.43 fails on many schedules that it ranks in the old way ("trouble in init_rank").
+#[test]
+fn a_graph_is_ranked_as_a_whole() {
+    let words = ["trace", "allgather", "bruck", "-n", "20", "--format", "dot"];
+    let graph = std::process::Command::new(env!("CARGO_BIN_EXE_collcost")).args(words).output();
+    let graph = String::from_utf8(graph.unwrap().stdout).unwrap();
+    assert!(graph.contains("    newrank=true;\n"), "{graph}");
+}

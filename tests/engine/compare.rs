@@ -903,6 +903,42 @@ fn tables_that_contradict_each_other_are_judged_apart() {
     assert_eq!(report(&again, &["--on", "dgx-h100"]).1["runs"].as_array().unwrap().len(), 1);
 }
 
+/// The series of gauges: each has one value.
+fn series(words: &[&str]) -> Vec<String> {
+    let said = text(&collcost(&[words, &["--format", "prometheus"]].concat()).stdout);
+    let all: Vec<String> = said
+        .lines()
+        .filter(|line| !line.starts_with('#'))
+        .map(|line| line.rsplit_once(' ').unwrap().0.to_owned())
+        .collect();
+    let different: std::collections::HashSet<&String> = all.iter().collect();
+    assert_eq!(different.len(), all.len(), "{said}");
+    all
+}
+
+/// What is judged apart is told apart: logs of one name by their folders, tables of one log by a number.
+#[test]
+fn runs_that_are_judged_apart_have_names_of_their_own() {
+    let healthy = H100_TWO_NODES.mock(None, "1%", 1);
+    let slow = H100_TWO_NODES.mock(Some("missing-nic=6"), "1%", 2);
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("compare");
+    for host in ["d1", "d2"] {
+        std::fs::create_dir_all(folder.join(host)).unwrap();
+    }
+    let (first, second) = (file("d1/y.log", &healthy), file("d2/y.log", &slow));
+    let (_, report) = report(&first, &[&second, "--on", "dgx-h100"]);
+    let files: Vec<&Value> =
+        report["runs"].as_array().unwrap().iter().map(|r| &r["file"]).collect();
+    assert_eq!(files, ["d1/y.log", "d2/y.log"]);
+    let all = series(&["compare", &first, &second, "--on", "dgx-h100"]);
+    assert!(all.iter().any(|one| one.contains("file=\"d2/y.log\"")), "{all:?}");
+    let both = file("both-series.log", &format!("{healthy}{slow}"));
+    let all = series(&["compare", &both, "--on", "dgx-h100"]);
+    assert!(all[0].contains("number=\"1\"") && all[1].contains("number=\"2\""), "{all:?}");
+    let all = series(&["compare", &first, &first, "--on", "dgx-h100"]);
+    assert!(all.iter().all(|one| one.contains("file=\"y.log\"")), "{all:?}");
+}
+
 /// Times of other GPUs than the machine's say nothing of it.
 #[test]
 fn a_log_of_other_gpus_is_not_judged() {

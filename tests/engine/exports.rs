@@ -212,9 +212,64 @@ fn a_reduce_scatter_has_the_name_of_msccl_and_a_note_for_rccl() {
     let written = msccl.write(&job).unwrap();
     let text = written.to_string();
     assert!(text.contains("coll=\"reduce_scatter\""), "{text}");
-    assert!(written.notes[0].contains("for RCCL"), "{:?}", written.notes);
+    assert!(written.notes[0].contains("for RCCL and msccl-scheduler"), "{:?}", written.notes);
     let back = import::read(&text, "x").unwrap();
     assert_eq!(back.list.collective(), Collective::ReduceScatter);
+}
+
+/// What MSCCL's readers say of a schedule's file, and the file.
+fn msccl(collective: Collective, name: &str, ranks: u32, size: u64) -> (Vec<String>, String) {
+    let format = FORMATS.iter().find(|format| format.id == "msccl").unwrap();
+    let named = Registry::builtin().find(collective, name).unwrap();
+    let schedule = named.algorithm.schedule(&Shape::new(collective, ranks)).unwrap();
+    let job = Job { schedule: &*schedule, name, size: Bytes(size), gamma: None };
+    let written = format.write(&job).unwrap();
+    let text = written.to_string();
+    (written.notes, text)
+}
+
+/// MSCCL allocates maxBytes · s_chunks / nchunksperloop bytes as it starts.
+#[test]
+fn scratch_of_msccl_is_for_calls_of_a_known_size() {
+    let most = |text: &str| -> u64 {
+        let (_, rest) = text.split_once("maxBytes=\"").unwrap();
+        rest.split('"').next().unwrap().parse().unwrap()
+    };
+    let (notes, text) = msccl(Collective::AllToAll, "bruck", 8, 16 << 20);
+    assert_eq!(most(&text), (128 << 20) + 1);
+    assert!(notes.iter().any(|note| note.contains("up to 128 MiB")), "{notes:?}");
+    assert_eq!(most(&msccl(Collective::AllToAll, "bruck", 8, 1 << 30).1), (1 << 30) + 1);
+    let (notes, text) = msccl(Collective::AllReduce, "ring", 8, 16 << 20);
+    assert_eq!((most(&text), notes), (i64::MAX as u64, Vec::new()));
+}
+
+/// `count % nChunksPerLoop`, of all ranks' elements in MSCCL and of one's in RCCL and msccl-scheduler.
+#[test]
+fn chunks_that_do_not_divide_the_elements_are_said() {
+    for (collective, ranks, size, said) in [
+        (Collective::AllReduce, 6, 16 << 20, Some("MSCCL, RCCL and msccl-scheduler use it")),
+        (Collective::AllReduce, 6, 12 << 20, None),
+        (Collective::AllGather, 3, 12 << 20, Some("RCCL and msccl-scheduler use it")),
+        (Collective::AllGather, 3, 9 << 20, None),
+        (Collective::AllGather, 8, 16 << 20, None),
+    ] {
+        let notes = msccl(collective, "ring", ranks, size).0;
+        assert_eq!(notes.len(), usize::from(said.is_some()), "{notes:?}");
+        assert!(said.is_none_or(|said| notes[0].starts_with(said)), "{notes:?}");
+    }
+    let notes = msccl(Collective::AllReduce, "ring", 6, 16 << 20).0;
+    assert!(
+        notes[0].ends_with("the 6 chunks divide the elements: of floats at 12 MiB, not at 16 MiB"),
+        "{notes:?}"
+    );
+}
+
+#[test]
+fn what_msccl_alone_refuses_is_said() {
+    for collective in [Collective::Gather, Collective::Scatter] {
+        let notes = msccl(collective, "flat", 4, 16 << 20).0;
+        assert!(notes[0].starts_with("MSCCL refuses"), "{notes:?}");
+    }
 }
 
 /// A ring over two GPUs that gathers, as MSCCL writes it.

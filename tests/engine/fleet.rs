@@ -106,6 +106,26 @@ fn a_host_with_wrong_results_is_named() {
     assert!(said.contains("collcost_host_wrong{host=\"h2.log\"} 1"), "{said}");
 }
 
+/// A folder for each host, and a log of the same name in each.
+#[test]
+fn hosts_have_the_names_of_their_folders() {
+    let all = hosts("folders", Some(37));
+    let moved = |file: &String| {
+        let file = Path::new(file);
+        let own = file.with_extension("");
+        fs::create_dir_all(&own).unwrap();
+        let run = own.join("run.log");
+        fs::rename(file, &run).unwrap();
+        run.to_str().unwrap().to_owned()
+    };
+    let all: Vec<String> = all.iter().map(moved).collect();
+    let report: Value = serde_json::from_slice(&compared(&all, "json").stdout).unwrap();
+    assert_eq!(report["slow"][0], "node37/run.log", "{report}");
+    let said = String::from_utf8(compared(&all, "prometheus").stdout).unwrap();
+    assert!(said.contains("collcost_host_slow{host=\"node37/run.log\"} 1\n"), "{said}");
+    assert!(said.contains("collcost_host_slow{host=\"node36/run.log\"} 0\n"), "{said}");
+}
+
 #[test]
 fn few_hosts_say_nothing_of_each_other() {
     let output = compared(&hosts("few", Some(0))[..4], "text");

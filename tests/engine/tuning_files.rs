@@ -657,6 +657,42 @@ fn the_command_writes_files_that_are_read_back() {
 }
 
 #[test]
+fn a_rank_alone_gets_no_rules() {
+    for format in ["openmpi-rules", "mpich-json"] {
+        let ask = |n: &str| collcost(&format!("export {format} -n {n} --on netns-50m"));
+        let alone = ask("1");
+        let said = text(&alone.stderr);
+        assert_eq!((alone.status.code(), alone.stdout.len()), (Some(2), 0), "{said}");
+        assert!(said.contains("-n 1") && said.contains("give more ranks"), "{said}");
+        assert_eq!(text(&ask("1,4").stdout), text(&ask("4").stdout), "{format}");
+    }
+}
+
+/// The line that loads a file is one for a shell.
+#[test]
+fn a_file_is_loaded_by_its_whole_name() {
+    let folder = tempfile::tempdir().unwrap();
+    let head = |format: &str, file: &str| {
+        let path = folder.path().join(file);
+        let path = path.to_str().unwrap();
+        let words = ["export", format, "-n", "16", "-N", "2", "-g", "8", "--on", "dgx-h100"];
+        let output = command::collcost(&[&words[..], &["-o", path]].concat());
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        (path.to_owned(), std::fs::read_to_string(path).unwrap())
+    };
+    let (path, csv) = head("nccl-tuner-csv", "it's  two.csv");
+    let quoted = format!("NCCL_TUNER_CONFIG_FILE='{}'\n", path.replace('\'', "'\\''"));
+    assert!(csv.contains(&quoted), "{csv}");
+    let (_, csv) = head("nccl-tuner-csv", &"x".repeat(200));
+    assert!(csv.contains("NCCL_TUNER_CONFIG_FILE=THIS_FILE\n"), "{csv}");
+    assert!(csv.lines().all(|line| line.len() < 250), "{csv}");
+    let (path, rules) = head("openmpi-rules", "a b.conf");
+    assert!(rules.contains(&format!("coll_tuned_dynamic_rules_filename '{path}'")), "{rules}");
+    let (path, rules) = head("openmpi-rules", "plain.conf");
+    assert!(rules.contains(&format!("coll_tuned_dynamic_rules_filename {path}\n")), "{rules}");
+}
+
+#[test]
 fn nccl_gets_a_line_for_every_call() {
     let csv = collcost("export nccl-tuner-csv --comm dgx_h100_8x400g.p8.n2 --on dgx-h100");
     assert!(csv.status.success(), "{}", text(&csv.stderr));

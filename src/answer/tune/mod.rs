@@ -28,6 +28,18 @@ use crate::library::{Call, Choice, Operation, Policy, Runs, priced_on_links};
 use crate::machine::query::Query;
 use crate::model::algorithm::Registry;
 
+/// How a line names the file that it loads, for a shell; without a name, or with one that has no place in a
+/// line, a word stands for it.
+fn loaded(file: Option<&str>) -> Cow<'_, str> {
+    let plain = |c: char| c.is_alphanumeric() || "_@%+=:,./-".contains(c);
+    match file {
+        None | Some("-") => Cow::Borrowed("THIS_FILE"),
+        Some(file) if file.contains(char::is_control) => Cow::Borrowed("THIS_FILE"),
+        Some(file) if file.chars().all(plain) => Cow::Borrowed(file),
+        Some(file) => Cow::Owned(format!("'{}'", file.replace('\'', "'\\''"))),
+    }
+}
+
 /// The minimum fraction of the time that a rule must promise to save; [`Margin`] may require more.
 pub const LEAST_GAIN: Ratio = Ratio(0.05);
 

@@ -175,7 +175,7 @@ fn leaf(collective: &str, span: &Span, own: &Node) -> Node {
 /// How to load the file, and what to know: the format has no comments.
 #[must_use]
 pub fn head(file: Option<&str>) -> Vec<String> {
-    let file = file.unwrap_or("THIS_FILE");
+    let file = super::loaded(file);
     vec![
         format!("load it with MPIR_CVAR_COLL_SELECTION_TUNING_JSON_FILE={file}, an absolute path;"),
         "MPIR_CVAR_<COLL>_INTRA_ALGORITHM, where it is set, overrides it".to_owned(),

@@ -147,7 +147,7 @@ fn rule(span: &super::Span) -> MessageRule {
 /// The header of a file of these plans: how to load it, and what to know.
 #[must_use]
 pub fn head(version: &str, file: Option<&str>) -> Vec<String> {
-    let file = file.unwrap_or("THIS_FILE");
+    let file = super::loaded(file);
     let mut lines = vec![
         "load it with both of these; without the first Open MPI ignores the file:".to_owned(),
         "  --mca coll_tuned_use_dynamic_rules 1".to_owned(),

@@ -5,8 +5,8 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use crate::cli::fit::short;
 use crate::cli::input;
+use crate::cli::named::short;
 use crate::cli::output::{is_of_place, rename_new, write_whole};
 use collcost::base::error::{Error, Result};
 use collcost::machine::sample::{self, Header, Record, Samples, Writer};

@@ -15,9 +15,10 @@ use std::time::{Duration, Instant};
 
 use crate::cli::Stop;
 use crate::cli::config::folder;
-use crate::cli::fit::{Seed, Stat, TOOL, Tiers, short};
+use crate::cli::fit::{Seed, Stat, TOOL, Tiers};
 use crate::cli::flags::{count, ends, value};
 use crate::cli::format::{FormatFlag, Report};
+use crate::cli::named::short;
 use crate::cli::output::{is_of_place, refuse_input};
 use crate::cli::processes::ProcessFlags;
 use crate::cli::profiles::today;

@@ -22,6 +22,11 @@ use tuning::Tuning;
 /// The flag of XLA's own model, which is neither a schedule nor a tuning file.
 const XLA: &str = "xla-sol-options";
 
+/// The names of all formats.
+pub(super) fn formats() -> impl Iterator<Item = &'static str> {
+    FORMATS.iter().map(|format| format.id).chain(Tuning::NAMES).chain([XLA])
+}
+
 #[derive(clap::Args)]
 #[command(
     mut_arg("words", |a| a.value_name("COLLECTIVE|ALGORITHM|SIZE").num_args(0..).help(
@@ -119,11 +124,10 @@ impl Args {
     }
 
     fn unknown(&self) -> Error {
-        let known = || FORMATS.iter().map(|format| format.id).chain(Tuning::NAMES).chain([XLA]);
         Error::input(format!("`{}` is not a format", self.format))
             .at(format!("export {}", self.format))
-            .help(did_you_mean(&self.format, known(), || {
-                format!("known formats: {}", known().collect::<Vec<_>>().join(", "))
+            .help(did_you_mean(&self.format, formats(), || {
+                format!("known formats: {}", formats().collect::<Vec<_>>().join(", "))
             }))
     }
 }

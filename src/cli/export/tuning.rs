@@ -136,6 +136,10 @@ impl Args {
         for operation in self.asked(tuning)? {
             let collective = operation.collective;
             for query in self.on.queries(collective, Bytes(0))? {
+                // A rank alone sends nothing, whatever a rule says.
+                if query.shape.ranks == 1 {
+                    continue;
+                }
                 if tuning == Tuning::Mpich {
                     tune::mpich::check(&query).map_err(place)?;
                     if !tune::mpich::reaches(operation, &query, LONG) {
@@ -160,6 +164,11 @@ impl Args {
                 plans.push(compared.plan().map_err(place)?);
                 first.get_or_insert(query);
             }
+        }
+        if first.is_none() {
+            return Err(Error::input("a rank alone has no choice of algorithms")
+                .at(format!("export {} -n 1", self.format))
+                .help("give more ranks, such as -n 2..64"));
         }
         let mut head = self.head(version, rules, first.as_ref(), (&plans, &in_memory));
         head.extend(in_memory.iter().map(|(operation, ranks)| {

@@ -24,6 +24,7 @@ use quick_xml::escape::escape;
 use super::{Job, Written};
 use crate::base::collective::Collective as C;
 use crate::base::error::{Error, Result};
+use crate::base::quantity::Bytes;
 use crate::model::schedule::{Endpoint, Layout, Op, Schedule, Sends, every_message};
 
 pub(super) fn write<'a>(job: &Job<'a>) -> Result<Written<'a>> {
@@ -31,9 +32,21 @@ pub(super) fn write<'a>(job: &Job<'a>) -> Result<Written<'a>> {
     let mut program = Program::new(*job, places);
     program.fill(job.schedule);
     let mut notes = program.refused();
-    if job.schedule.collective() == C::ReduceScatter {
+    match job.schedule.collective() {
+        C::ReduceScatter => notes.push(format!(
+            "MSCCL reads coll=\"{REDUCE_SCATTER}\"; for RCCL and msccl-scheduler, write \
+             coll=\"reducescatter\" instead"
+        )),
+        C::Gather | C::Scatter => notes.push(
+            "MSCCL refuses this collective; RCCL and msccl-scheduler read the file".to_owned(),
+        ),
+        _ => {}
+    }
+    notes.extend(program.undivided());
+    if program.has_scratch() {
         notes.push(format!(
-            "MSCCL reads coll=\"{REDUCE_SCATTER}\"; for RCCL, write coll=\"reducescatter\" instead"
+            "only calls of up to {} use it, since MSCCL allocates scratch for the largest: --size allows more",
+            program.most()
         ));
     }
     Ok(Written { text: Box::new(program), notes })
@@ -61,6 +74,14 @@ const STEPS: (&str, usize) = ("MSCCL's MSCCL_MAX_NUM_STEPS", 256);
 const RCCL_BLOCKS: (&str, usize) = ("RCCL's MSCCL_MAX_NUM_THREAD_BLOCKS", 64);
 const BLOCKS: (&str, usize) = ("MSCCL_MAX_NUM_THREAD_BLOCKS_PER_CHANNEL", 32);
 const COUNT: (&str, usize) = ("MSCCL_MAX_COUNT", 72 - 1);
+
+/// The largest call for which MSCCL keeps scratch where a file names none.
+///
+/// Source: microsoft/msccl, `src/graph/topo.cc`, `mscclGetAlgoFromXMLAndSetAlgo`; what it allocates: `src/init.cc`.
+const SCRATCH_FOR: Bytes = Bytes(128 << 20);
+
+/// Bytes of the elements that calls are counted in.
+const FLOAT: u64 = 4;
 
 /// Where a rank keeps a chunk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -369,6 +390,39 @@ impl<'a> Program<'a> {
         }
     }
 
+    fn has_scratch(&self) -> bool {
+        self.places.scratch.iter().any(|chunks| !chunks.is_empty())
+    }
+
+    /// The largest call that the file is for.
+    fn most(&self) -> Bytes {
+        if self.has_scratch() { self.job.size.max(SCRATCH_FOR) } else { Bytes(i64::MAX as u64) }
+    }
+
+    /// Who does not use the file at the job's size, since the elements do not divide by its chunks.
+    ///
+    /// Source: microsoft/msccl, `src/graph/tuning.cc`, which counts the elements of all ranks; ROCm/rccl,
+    /// `src/misc/msccl/msccl_lifecycle.cc`, and Azure/msccl-scheduler, `src/scheduler.cc`, which count those of one.
+    fn undivided(&self) -> Option<String> {
+        let frame = self.job.schedule.frame();
+        let of_all = FLOAT * u64::from(frame.parts);
+        let blocks = if frame.collective.has_blocks() { u64::from(frame.ranks) } else { 1 };
+        let of_one = of_all * blocks;
+        let size = self.job.size;
+        let readers = match (size.0 % of_all, size.0 % of_one) {
+            (0, 0) => return None,
+            (0, _) => "RCCL and msccl-scheduler use",
+            _ => "MSCCL, RCCL and msccl-scheduler use",
+        };
+        // The largest of those that are a power of two times the smallest.
+        let times = (size.0 / of_one).max(1);
+        let fits = Bytes(of_one << times.ilog2());
+        Some(format!(
+            "{readers} it only where the {} chunks divide the elements: of floats at {fits}, not at {size}",
+            frame.parts
+        ))
+    }
+
     /// The limits that the file exceeds.
     fn refused(&self) -> Vec<String> {
         let blocks = || self.gpus.iter().flat_map(|gpu| &gpu.blocks);
@@ -413,7 +467,8 @@ impl fmt::Display for Program<'_> {
             },
             u8::from(in_place),
             u8::from(!in_place),
-            i64::MAX,
+            // MSCCL uses it below this size, the others also at it.
+            self.most().0.saturating_add(1).min(i64::MAX as u64),
             frame.root
         )?;
         let (inputs, outputs) = match frame.collective {

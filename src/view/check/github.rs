@@ -47,7 +47,7 @@ fn annotation(
     title: &str,
     message: &str,
 ) -> io::Result<()> {
-    let (file, title, message) = (property(file), property(title), data(message));
+    let (file, title, message) = (property(super::from_root(file)), property(title), data(message));
     writeln!(out, "::{level} file={file},line={line},col={column},title={title}::{message}")
 }
 

@@ -34,8 +34,7 @@ pub(super) fn gitlab(out: &mut impl Write, report: &Check) -> io::Result<()> {
 
 /// The fingerprint identifies an entry across runs; names are unique in a file.
 fn entry(text: &str, check: &str, id: &str, severity: &str, (file, line): (&str, usize)) -> Value {
-    // The report needs a path from the repository's root, without a leading ./.
-    let path = file.trim_start_matches("./");
+    let path = super::from_root(file);
     json!({
         "description": text,
         "check_name": check,

@@ -17,6 +17,11 @@ use crate::base::format::Format;
 
 pub use table::{inputs, table, thresholds};
 
+/// A path from the root of the repository, as the programs that gather results want it.
+fn from_root(file: &str) -> &str {
+    file.trim_start_matches("./")
+}
+
 /// Writes a report in the format of a program that gathers results, or else like every report.
 ///
 /// # Errors

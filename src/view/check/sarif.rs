@@ -150,7 +150,7 @@ fn result(
 /// A relative path as a URI; characters that a URI does not allow are percent-encoded.
 fn uri(file: &str) -> String {
     let plain = |b: &u8| b.is_ascii_alphanumeric() || b"-._~/".contains(b);
-    file.trim_start_matches("./")
+    super::from_root(file)
         .as_bytes()
         .iter()
         .map(|b| if plain(b) { char::from(*b).to_string() } else { format!("%{b:02X}") })

@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use super::table::part;
 use crate::answer::check::Check;
 use crate::plan::check::Level;
-use crate::view::sheet::markdown_cell;
+use crate::view::sheet::{markdown_cell, markdown_code};
 
 pub(super) fn summary(out: &mut impl Write, report: &Check) -> io::Result<()> {
     let Check { held, at_risk, waived, warned, failed, .. } = *report;
@@ -20,8 +20,8 @@ pub(super) fn summary(out: &mut impl Write, report: &Check) -> io::Result<()> {
             let help = fault.help.as_deref().unwrap_or("");
             writeln!(
                 out,
-                "| `{}` | {} | {} |",
-                markdown_cell(&place),
+                "| {} | {} | {} |",
+                markdown_code(&place),
                 markdown_cell(&fault.what),
                 markdown_cell(help)
             )?;
@@ -37,11 +37,11 @@ pub(super) fn summary(out: &mut impl Write, report: &Check) -> io::Result<()> {
         let place = format!("{}:{}", budget.file, budget.line);
         writeln!(
             out,
-            "| {mark} | {} | {} | {} | `{}` |",
+            "| {mark} | {} | {} | {} | {} |",
             markdown_cell(&budget.name),
             markdown_cell(&budget.message),
             part(budget).as_deref().unwrap_or("–"),
-            markdown_cell(&place)
+            markdown_code(&place)
         )?;
     }
     writeln!(out)

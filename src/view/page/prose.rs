@@ -204,6 +204,10 @@ const SIGNS: &[(char, &str)] = &[
     ('$', "\\$"),
     ('#', "\\#"),
     ('_', "\\_"),
+    // Behind the end of a line these would be its options, and `]` the end of a label.
+    ('[', "{[}"),
+    (']', "{]}"),
+    ('*', "{*}"),
     ('{', "\\{"),
     ('}', "\\}"),
     ('~', "\\textasciitilde{}"),

@@ -19,6 +19,8 @@ pub fn dot(out: &mut impl Write, trace: &Trace) -> io::Result<()> {
     let name = trace.question.collective.id();
     writeln!(out, "digraph {name} {{")?;
     writeln!(out, "    label=\"{}, {} ranks\";", trace.title, trace.question.ranks)?;
+    // Graphviz 2.43 fails on many symmetric schedules without it.
+    writeln!(out, "    newrank=true;")?;
     writeln!(out, "    node [shape=circle];")?;
     for (i, ranks) in trace.members.nodes.iter().enumerate() {
         let ranks: Vec<String> = ranks.iter().map(u32::to_string).collect();

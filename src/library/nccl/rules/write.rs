@@ -36,6 +36,10 @@ pub fn nccl_tuner_csv(rules: &Rules, head: &[String]) -> String {
 
 /// A comment line in pieces that the plugin reads as one line each.
 fn cut(line: &str) -> Vec<String> {
+    // Blanks may be those of a file's name.
+    if line.len() < 200 && !line.contains(char::is_control) {
+        return vec![line.trim().to_owned()];
+    }
     let mut pieces = vec![String::new()];
     for word in line.split_whitespace() {
         match pieces.last_mut() {
