@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use super::text_pos::Place;
+
 /// What went wrong, where, and what would be accepted.
 ///
 /// It displays as up to three lines; the first is not indented:
@@ -21,6 +23,8 @@ struct Inner {
     kind: Kind,
     what: String,
     place: Option<String>,
+    /// The place in a file that a person wrote, if it is known to the character.
+    spot: Option<(String, Place)>,
     help: Option<String>,
 }
 
@@ -41,7 +45,13 @@ pub type Result<T> = std::result::Result<T, Error>;
 
 impl Error {
     fn new(kind: Kind, what: impl Into<String>) -> Self {
-        Self(Box::new(Inner { kind, what: brief(what.into()), place: None, help: None }))
+        Self(Box::new(Inner {
+            kind,
+            what: brief(what.into()),
+            place: None,
+            spot: None,
+            help: None,
+        }))
     }
 
     /// A value that has no meaning in its place.
@@ -89,6 +99,21 @@ impl Error {
     pub fn at(mut self, place: impl Into<String>) -> Self {
         self.0.place.get_or_insert_with(|| brief(place.into()));
         self
+    }
+
+    /// Says where in the text of `file`. The innermost place wins.
+    #[must_use]
+    pub(crate) fn at_spot(mut self, file: &str, place: Place) -> Self {
+        if self.0.place.is_none() {
+            self.0.place = Some(brief(format!("{file}:{place}")));
+            self.0.spot = Some((file.to_owned(), place));
+        }
+        self
+    }
+
+    /// The file and the place in it, if they are known.
+    pub(crate) fn spot(&self) -> Option<(&str, &Place)> {
+        self.0.spot.as_ref().map(|(file, place)| (file.as_str(), place))
     }
 
     /// Puts the file before the place in it: `rules.csv, line 3`.

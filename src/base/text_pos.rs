@@ -60,8 +60,11 @@ impl Refused {
     /// The same as an error about the file `origin`.
     #[must_use]
     pub fn error(self, origin: &str) -> Error {
-        let place = self.place.map_or(origin.to_owned(), |place| format!("{origin}:{place}"));
-        let error = Error::profile(self.what).at(place);
+        let error = Error::profile(self.what);
+        let error = match self.place {
+            Some(place) => error.at_spot(origin, place),
+            None => error.at(origin),
+        };
         match self.help {
             Some(help) => error.help(help),
             None => error,

@@ -1,5 +1,6 @@
 //! `collcost fit`: from files of samples or logs to a machine's profile, on any computer.
 
+use std::collections::BTreeSet;
 use std::io::{Read, Write};
 use std::path::Path;
 
@@ -110,6 +111,12 @@ impl Args {
         for (flag, file) in [("--out", self.out.as_deref()), ("--svg", self.picture.file())] {
             file.map_or(Ok(()), |file| refuse_input(flag, file, files()))?;
         }
+        if self.holdout != HoldOut::Both && !self.explain {
+            return Err(Error::input("it is for --explain, which shows every point")
+                .at("--holdout")
+                .help("leave it out, or add --explain")
+                .into());
+        }
         let (inside, samples, refused) = self.samples()?;
         besides(self.fitted(inside, samples, out), refused)
     }
@@ -194,6 +201,21 @@ impl Args {
         Ok(Logs { per_node, residuals: !self.no_residuals })
     }
 
+    /// Refuses what completes logs, of samples: they say it themselves.
+    fn refuse_words_for_logs(&self) -> Result<()> {
+        let words = [
+            (self.n.is_some(), "--ranks"),
+            (self.gpus_per_node.is_some(), "--gpus-per-node"),
+            (self.collective.is_some(), "--collective"),
+        ];
+        match words.into_iter().find(|(typed, _)| *typed) {
+            None => Ok(()),
+            Some((_, flag)) => Err(Error::input("the samples say it themselves")
+                .at(flag)
+                .help("leave it out: it is for logs that do not say it")),
+        }
+    }
+
     /// The samples; apart from them those of links inside groups of ranks, if there are both; and why logs
     /// are refused, if others are not.
     fn samples(&self) -> Result<(Option<Samples>, Samples, Option<Error>)> {
@@ -203,12 +225,16 @@ impl Args {
             ..logs::Asked::default()
         };
         let (mut each, mut files, mut refused) = (Vec::new(), Vec::new(), Vec::new());
+        let mut runs = BTreeSet::new();
         for (file, name) in self.files.iter().zip(apart(&self.files)) {
             match is_samples(file) {
                 Ok(true) => {
                     let text = input::log_text(file).map_err(|e| unreadable(file, &e));
                     match text.and_then(|text| sample::read(&text, file)) {
-                        Ok((_, mut one)) => {
+                        Ok((header, mut one)) => {
+                            if !header.run.is_empty() && !runs.insert(header.run) {
+                                return Err(twice(file));
+                            }
                             one.origin.files = vec![name];
                             each.push(one);
                         }
@@ -218,6 +244,9 @@ impl Args {
                 // A file that cannot be read is refused as a log.
                 Ok(false) | Err(_) => files.push(file.clone()),
             }
+        }
+        if files.is_empty() && refused.is_empty() {
+            self.refuse_words_for_logs()?;
         }
         let base = self.on.as_deref().map(find).transpose()?;
         let logs = Sorted::read(&files, &asked);
@@ -465,6 +494,10 @@ impl std::str::FromStr for Seed {
             Error::input(format!("`{text}` is not a seed")).help("write a whole number, 0 or more")
         })
     }
+}
+
+fn twice(file: &str) -> Error {
+    Error::input("the same samples are given twice").at(file.to_owned()).help("name them once")
 }
 
 /// Whether a file holds samples, by its first bytes; otherwise it is a log.

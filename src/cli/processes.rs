@@ -4,6 +4,8 @@ use std::net::IpAddr;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, LazyLock};
 
 use super::flags::value;
 use super::run::RANK;
@@ -94,6 +96,25 @@ impl ProcessFlags {
         text.split(',').map(cpu).collect::<Result<Vec<usize>>>().map(Pin::To)
     }
 
+    /// An error about the CPUs that are given by hand.
+    pub(super) fn of_cpus(&self, error: Error) -> Error {
+        match &self.cpus {
+            Some(text) => error.at(format!("--cpus {text}")),
+            None => error,
+        }
+    }
+
+    /// Refuses fewer namespaces than ranks: those in one would talk over its loopback, not over the link.
+    pub(super) fn places_suffice(&self, ranks: u32) -> Result<()> {
+        let count = self.netns.as_ref().map_or(0, |text| text.split(',').count());
+        if count == 0 || count >= ranks as usize {
+            return Ok(());
+        }
+        Err(Error::input(format!("{ranks} ranks need {ranks} namespaces, not {count}"))
+            .at("--netns")
+            .help(format!("name one for each rank, or start {count} ranks")))
+    }
+
     /// How many CPUs ranks are given by hand.
     pub(super) fn cpus(&self) -> Option<u32> {
         self.cpus.as_ref().map(|text| text.split(',').count() as u32)
@@ -166,12 +187,26 @@ fn no_gpus(transport: &str) -> Error {
     Error::environment(what).at(format!("--transport {transport}")).help(help)
 }
 
+/// The exit code of what was interrupted.
+const INTERRUPTED: i32 = 130;
+
+/// Whether a signal ends the program itself.
+static ENDS: LazyLock<Arc<AtomicBool>> = LazyLock::new(Arc::default);
+
+/// Where no ranks run, nobody looks at what an interruption makes readable: then the signal ends the program.
+pub(super) fn signals_end(they_do: bool) {
+    ENDS.store(they_do, Ordering::SeqCst);
+}
+
 /// What becomes readable when the user interrupts.
 pub(super) fn interruption() -> Result<OwnedFd> {
     let failed = |e| Error::environment(format!("interrupt signals cannot be caught: {e}"));
     let (ours, theirs) = UnixStream::pair().map_err(failed)?;
     // A launcher ends its ranks by the second of them.
     for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
+        let ends = Arc::clone(&ENDS);
+        signal_hook::flag::register_conditional_shutdown(signal, INTERRUPTED, ends)
+            .map_err(failed)?;
         let theirs = theirs.try_clone().map_err(failed)?;
         signal_hook::low_level::pipe::register(signal, theirs).map_err(failed)?;
     }

@@ -253,6 +253,11 @@ impl Source {
                      profiles` lists the known machines"
                 )));
         }
+        let here = format!("{name}.toml");
+        if Path::new(&here).is_file() {
+            return Err(Error::profile(format!("`{name}` is not a machine"))
+                .help(format!("`{here}` in this folder is one by its name: write {here}")));
+        }
         Err(profile::unknown(name, own.iter().map(|(known, _)| known.as_str())))
     }
 

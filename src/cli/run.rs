@@ -106,6 +106,7 @@ impl Args {
         }
         let query = self.call.query(&self.on, collective, None);
         let query = query.map_err(|e| e.at(place.clone()))?;
+        self.processes.places_suffice(query.shape.ranks)?;
         let root = whole("--root", "rank", self.root.as_ref())?;
         let spelled = schedule_of_ranks(&registry, &query, self.call.algorithm.as_deref(), root);
         let place = format!("{place}, {} ranks", query.shape.ranks);

@@ -66,8 +66,7 @@ fn load_into(
         Asked::File { name, .. } => match texts(machines.files, name, faults) {
             Ok(texts) => texts,
             Err(error) => {
-                let help = error.mending().map(str::to_owned);
-                faults.borrow_mut().push(Fault::new(name, none, error.what().to_owned(), help));
+                faults.borrow_mut().push(Fault::of(name, none, &error));
                 return Vec::new();
             }
         },

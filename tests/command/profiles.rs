@@ -456,6 +456,31 @@ fn a_wrong_setting_names_file_line_and_column() {
     assert!(place.stdout("project", "batch").is_empty());
 }
 
+/// A budget and a step name a machine; what is wrong with its file is said there.
+#[test]
+fn a_fault_of_a_profile_is_at_its_own_place() {
+    let bad = text("dgx-h100").replacen("title =", "titel =", 1);
+    let line = bad.lines().position(|line| line.starts_with("titel")).unwrap() + 1;
+    let budget = "[[budget]]\nname = \"b\"\ncollective = \"allreduce\"\nn = 8\nsize = \"1MB\"\n\
+                  max_time = \"1s\"\nprofile = \"bad.toml\"\n";
+    let step = "[step.s]\nprofile = \"bad.toml\"\nn = 8\ncompute = \"1ms\"\ncalls = []\n";
+    let files =
+        [("project/m/bad.toml", &*bad), ("project/m/b.toml", budget), ("project/m/s.toml", step)];
+    let place = Place::new("innermost", &files);
+    let wanted = format!("m/bad.toml:{line}:1");
+    for words in
+        ["check m/b.toml", "plan m/s.toml", "plan --preset ddp-7b --set profile=m/bad.toml"]
+    {
+        let output = place.run("project", words);
+        let said = String::from_utf8([output.stdout, output.stderr].concat()).unwrap();
+        assert_eq!(output.status.code(), Some(2), "{words}: {said}");
+        assert!(said.contains(&wanted) && said.contains("titel"), "{words}: {said}");
+    }
+    let report = place.run("project", "check m/b.toml --format json").stdout;
+    let report: serde_json::Value = serde_json::from_slice(&report).unwrap();
+    assert_eq!(report["faults"][0]["file"], "m/bad.toml", "{report}");
+}
+
 #[test]
 fn a_check_fails_on_errors_alone() {
     let bad = text("dgx-h100").replacen("low = 0.73", "low = 0.83", 1);
@@ -668,6 +693,9 @@ fn an_unmeasured_machine_is_measured_first() {
     let place = Place::new("local", &[]);
     let refusal = place.refusal("project", "run allreduce ring 1MiB -n 2 --on local");
     assert!(refusal.contains("collcost calibrate"), "{refusal}");
+    let place = Place::new("here", &[("project/rack.toml", &text("dgx-h100"))]);
+    let refusal = place.refusal("project", &format!("{ASK} --on rack"));
+    assert!(refusal.contains("write rack.toml"), "{refusal}");
 }
 
 #[test]

@@ -11,7 +11,7 @@ use collcost::run::launch::usable;
 
 #[path = "../support/process.rs"]
 mod process;
-use process::{at_work, collcost, end, said, signal};
+use process::{Running, at_work, collcost, end, said, signal, soon};
 
 /// A folder of its own, gone when dropped.
 struct Folder(PathBuf);
@@ -186,6 +186,47 @@ fn an_interruption_keeps_what_is_measured() {
     samples(&profile);
 }
 
+/// Nobody reads the pipe that the profile is to be: opening it would wait for ever.
+#[test]
+fn what_comes_after_measuring_is_interrupted_too() {
+    let folder = Folder::new("pipe");
+    let pipe = folder.file("p.toml");
+    assert!(Command::new("mkfifo").arg(&pipe).status().expect("there is a mkfifo").success());
+    let file = folder.file("s.jsonl");
+    let how = format!("{SMALL} {QUICK} --samples {}", file.display());
+    let child = Running::of(collcost(&line(&pipe, &how)).spawn().expect("it starts"));
+    let text = || fs::read_to_string(&file).unwrap_or_default();
+    soon("the end of measuring", || {
+        let before = text();
+        std::thread::sleep(std::time::Duration::from_millis(700));
+        let is_over = before.lines().last().is_some_and(|last| last.starts_with("{\"t\":\"end\""));
+        (is_over && text() == before).then_some(())
+    });
+    signal("TERM", child.id());
+    assert_eq!(end(child, &[]).status.code(), Some(130));
+}
+
+/// What is only shown is not compiled: the programs of a thousand ranks took half a minute of a CPU.
+#[test]
+fn a_plan_for_many_ranks_is_shown_at_once() {
+    for what in ["--check", "--dry-run"] {
+        let line = format!("calibrate -n 1000 --wait poll --force {what}");
+        let script = format!("ulimit -t 12; exec {} {line}", env!("CARGO_BIN_EXE_collcost"));
+        let output = Command::new("bash").args(["-c", &script]).output().expect("there is a bash");
+        assert!(output.status.success(), "{what}: {}", String::from_utf8_lossy(&output.stderr));
+    }
+}
+
+/// A machine without GPUs needs no folder for their logs.
+#[test]
+fn cpus_are_measured_where_no_log_can_be_kept() {
+    let mut command = collcost("calibrate --check --force");
+    let output =
+        command.env("TMPDIR", "/nowhere").stdin(Stdio::null()).output().expect("it starts");
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success() && !text.contains("error:"), "{text}");
+}
+
 #[test]
 fn a_calibration_that_is_killed_leaves_samples_and_no_ranks() {
     let folder = Folder::new("killed");
@@ -230,7 +271,9 @@ fn a_torn_line_is_measured_again() {
     let folder = Folder::new("torn");
     let profile = folder.file("p.toml");
     let how = format!("{SMALL} {QUICK} --seed 3");
-    succeeds(&line(&profile, &how));
+    let first = run(&line(&profile, &format!("{how} --resume")));
+    let text = String::from_utf8_lossy(&first.stderr);
+    assert!(first.status.success() && text.contains("nothing is resumed"), "{text}");
     let file = profile.with_extension("samples.jsonl");
     let text = fs::read_to_string(&file).unwrap();
     let last = text.rfind("\n{\"t\":\"blk\"").unwrap();
@@ -254,6 +297,11 @@ fn samples_of_another_machine_or_plan_are_refused() {
     let (code, text) = said(&run(&other));
     assert_eq!(code, Some(2), "{text}");
     assert!(text.contains("from another plan"), "{text}");
+    // Another transport is no link of these, and no force makes it one.
+    let other = line(&profile, &format!("{how} --transport tcp --force-resume"));
+    let (code, text) = said(&run(&other));
+    assert_eq!(code, Some(2), "{text}");
+    assert!(text.contains("the samples are of shm, not of tcp"), "{text}");
     // Another machine: another fingerprint, with the right sum.
     let text = fs::read_to_string(&file).unwrap();
     let (header, rest) = text.split_once('\n').unwrap();
@@ -291,6 +339,26 @@ fn what_cannot_be_measured_is_refused_before() {
         ("calibrate --launches 0".to_owned(), 2, "--launches"),
         ("calibrate --transport ib".to_owned(), 2, "`ib` is not a transport"),
         ("calibrate --netns a=1.2.3.4".to_owned(), 2, "shared memory"),
+        ("calibrate -n 2 --transport tcp --netns a=1.2.3.4".to_owned(), 2, "2 namespaces, not 1"),
+        ("calibrate -n 2 --launches 1001".to_owned(), 2, "at most 1000"),
+        ("calibrate -n 2 --ops library/allreduce/f32".to_owned(), 2, "--library openmpi"),
+        ("calibrate -n 2 --ops barrier/dissemination".to_owned(), 2, "collcost run barrier"),
+        ("calibrate -n 2 --registered".to_owned(), 2, "add --transport nccl"),
+        ("calibrate -n 2 --nccl-lib x".to_owned(), 2, "add --transport nccl"),
+        ("calibrate -n 2 --drain 1s".to_owned(), 2, "add --transport tcp"),
+        ("calibrate -n 2 --launcher none --token-file x".to_owned(), 2, "name a --launcher"),
+        ("calibrate --check --cpus 0,4095".to_owned(), 2, "CPU 4095 cannot be used"),
+        ("calibrate --cpus 0".to_owned(), 2, "--cpus 0"),
+        ("calibrate -n 2 --dry-run --out /nowhere/x.toml".to_owned(), 2, "no such folder"),
+        ("calibrate -n 2 --check --out dgx-h100".to_owned(), 2, "write dgx-h100.toml"),
+        (
+            format!(
+                "calibrate -n 2 --force --out x.toml --samples {}",
+                std::env::temp_dir().display()
+            ),
+            2,
+            "in a folder",
+        ),
         ("calibrate --force --out /nowhere/x.toml".to_owned(), 2, "no such folder"),
         (
             format!("calibrate --force --out {}", std::env::temp_dir().display()),

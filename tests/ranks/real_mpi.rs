@@ -326,6 +326,9 @@ fn open_mpi_runs_what_a_race_forces() {
     }
     let text = fs::read_to_string(&file).unwrap();
     tuning_file::read_openmpi_rules(&text, "rules.conf").unwrap();
+    // No more than the rule for a winner is claimed of it.
+    assert!(text.contains("surely (95 %) took less time than"), "{text}");
+    assert!(text.contains("and 3 % less as measured"), "{text}");
     // Its rounds are kept: it goes on with them, or puts them aside.
     let rounds = || fs::read_to_string(folder.file("rules.race.jsonl")).unwrap().lines().count();
     let kept = rounds();

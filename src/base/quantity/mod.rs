@@ -309,13 +309,13 @@ impl FromStr for SecondsPerByte {
 
     /// Reads `20ps/B`, or the rate whose inverse it is, `50GB/s`.
     fn from_str(text: &str) -> Result<Self> {
+        let help = "write seconds per byte as 20ps/B, or the rate as 50GB/s";
         if let Some(time) = text.strip_suffix("/B") {
-            return Ok(Self(Seconds::from_str(time)?.0));
+            return Seconds::from_str(time).map(|time| Self(time.0)).map_err(|e| e.help(help));
         }
         if text.trim() == "0" {
             return Ok(Self(0.0));
         }
-        let help = "write seconds per byte as 20ps/B, or the rate as 50GB/s";
         if text.trim().parse::<f64>().is_ok() {
             return Err(Error::input(format!("`{text}` has no unit")).help(help));
         }

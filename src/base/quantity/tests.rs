@@ -107,3 +107,11 @@ fn they_print_short() {
     assert_eq!(Bandwidth(4.5e11).to_string(), "450 GB/s");
     assert_eq!(Ratio(1.96875).to_string(), "1.969");
 }
+
+#[test]
+fn a_time_per_byte_is_asked_for_as_one() {
+    for text in ["-3ps/B", "3/B", "3"] {
+        let error = text.parse::<SecondsPerByte>().unwrap_err().to_string();
+        assert!(error.contains("20ps/B"), "{error}");
+    }
+}

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use crate::cli::input;
 use crate::cli::named::short;
 use crate::cli::output::{is_of_place, rename_new, write_whole};
+use crate::cli::streams::say;
 use collcost::base::error::{Error, Result};
 use collcost::machine::sample::{self, Header, Record, Samples, Writer};
 
@@ -30,13 +31,18 @@ pub(super) enum Existing {
 }
 
 impl Existing {
-    /// Refuses samples that are there, before anything is measured.
+    /// Refuses samples that are there, and a folder, before anything is measured.
     pub(super) fn check(self, path: &Path) -> Result<()> {
-        let is_there = std::fs::metadata(path).is_ok_and(|file| file.len() > 0);
-        if self == Self::Refuse && is_there {
-            return Err(already(&path.to_string_lossy()));
+        let name = path.to_string_lossy();
+        match std::fs::metadata(path) {
+            Ok(folder) if folder.is_dir() => {
+                Err(Error::input("the samples cannot be kept in a folder")
+                    .at(format!("--samples {name}"))
+                    .help("name a file"))
+            }
+            Ok(file) if self == Self::Refuse && file.len() > 0 => Err(already(&name)),
+            _ => Ok(()),
         }
-        Ok(())
     }
 }
 
@@ -79,7 +85,12 @@ impl Kept {
         let mut writer = append()?;
         let text = input::text(&path).map_err(|e| cannot(&e))?;
         let before = match what {
-            _ if text.is_empty() => None,
+            _ if text.is_empty() => {
+                if matches!(what, Existing::GoOn | Existing::Mix) {
+                    say(format_args!("note: {name} has no samples yet: nothing is resumed"));
+                }
+                None
+            }
             Existing::Refuse => return Err(already(&name)),
             Existing::SetAside => {
                 let other = set_aside(&path).map_err(|e| cannot(&e))?;
@@ -89,6 +100,7 @@ impl Kept {
             }
             Existing::GoOn | Existing::Mix => {
                 let (old, samples) = sample::read(&text, &name)?;
+                of_one_transport(&old, &header, &name)?;
                 if what == Existing::GoOn {
                     same(&old, &header, &name)?;
                 }
@@ -121,6 +133,16 @@ impl Kept {
         samples.origin.files = vec![short(&self.name)];
         Ok(samples)
     }
+}
+
+/// Refuses samples that moved in another way: together they are of no link, and no force makes them so.
+fn of_one_transport(old: &Header, new: &Header, name: &str) -> Result<()> {
+    if old.transport == new.transport {
+        return Ok(());
+    }
+    Err(Error::input(format!("the samples are of {}, not of {}", old.transport, new.transport))
+        .at(name)
+        .help("name another file with --samples, or leave out --resume and --force-resume"))
 }
 
 /// Refuses samples of another plan or machine.

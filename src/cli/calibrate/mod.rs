@@ -20,19 +20,22 @@ use crate::cli::flags::{count, ends, value};
 use crate::cli::format::{FormatFlag, Report};
 use crate::cli::named::short;
 use crate::cli::output::{is_of_place, refuse_input};
-use crate::cli::processes::ProcessFlags;
+use crate::cli::processes::{ProcessFlags, signals_end};
 use crate::cli::profiles::today;
 use crate::cli::progress::{Bar, Show};
 use collcost::answer::calibrate as report;
+use collcost::base::collective::Collective;
 use collcost::base::error::{Error, Result};
 use collcost::base::quantity::{Bytes, Percent, Ratio, Seconds};
 use collcost::machine::sample::{Header, LaunchRecord, Op, Record, Samples};
 use collcost::measure::fit::{Gate, Verdict};
 use collcost::model::algorithm::Registry;
+use collcost::plan::config::is_file;
 use collcost::run::calibrate::{
     Groups, Launch, Outside, Plan, Progress, clock_step, design, ladder, measure, ports, throttled,
     whole,
 };
+use collcost::run::execute::runnable;
 use collcost::run::launch::{Setup, Usable, usable};
 use collcost::run::rendezvous::Part;
 use collcost::run::transport::{Kind, tcp};
@@ -155,16 +158,21 @@ impl Args {
             return self.gpu(way, part.as_ref(), out);
         }
         let (setup, usable) = self.setup(ranks, part.as_ref())?;
+        self.idle(&setup, part.is_some())?;
         #[cfg(not(feature = "cuda"))]
         crate::cli::processes::passed_over_gpus();
         match &part {
             Some(part) if part.rank > 0 => Ok(self.hosts.serve(part, &setup)?),
             _ => {
+                signals_end(true);
                 // Wrong flags are reported before waiting for other ranks.
                 let plan = self.plan(&setup)?;
-                if !self.check && !self.dry_run {
+                let measures = !self.check && !self.dry_run;
+                // The folder of one's own profiles is only made to write into it.
+                if measures || self.out.is_some() {
                     self.samples_file()?;
                 }
+                signals_end(part.is_none());
                 let mut site = match &part {
                     Some(part) => Site::of(setup, usable, &self.hosts, part)?,
                     None => Site::here(setup, usable),
@@ -182,6 +190,7 @@ impl Args {
         site: &mut Site,
     ) -> std::result::Result<(), Stop> {
         let gates = site.gates();
+        signals_end(self.check || self.dry_run);
         let mut shown = report::machine(site.first(), &gates);
         if site.is_several() {
             shown.hosts = Some(site.identity().0);
@@ -203,6 +212,7 @@ impl Args {
         let (began, before, profile) = (Instant::now(), throttled()?, self.out()?);
         let done = self.tiers(plan, site);
         site.end(done.as_ref().err());
+        signals_end(true);
         let measured = done?;
         shown.measured = Some(report::measured(
             measured.iter().map(|(file, samples)| (short(file), samples)),
@@ -242,6 +252,33 @@ impl Args {
         self.format.write(out, shown, |_| view::calibrate::calibration(shown))
     }
 
+    /// Refuses flags that change nothing between ranks on CPUs.
+    fn idle(&self, setup: &Setup, started: bool) -> Result<()> {
+        let in_memory = setup.transport == Kind::Shm;
+        let gpus = ("GPUs", "leave it out, or add --transport nccl");
+        let idle = [
+            (self.registered, "--registered", gpus),
+            (self.nccl_lib.is_some(), "--nccl-lib", gpus),
+            (
+                self.hosts.has_token() && !started,
+                "--token-file",
+                ("ranks that were started elsewhere", "leave it out, or name a --launcher"),
+            ),
+            (
+                self.drain.is_some() && in_memory,
+                "--drain",
+                ("a network", "leave it out, or add --transport tcp"),
+            ),
+        ];
+        match idle.into_iter().find(|(typed, ..)| *typed) {
+            None => Ok(()),
+            Some((_, flag, (of, help))) => {
+                let what = format!("it changes nothing here: it is for {of}");
+                Err(Error::input(what).at(flag).help(help))
+            }
+        }
+    }
+
     /// How ranks are started, and on which CPUs.
     fn setup(&self, ranks: Option<u32>, part: Option<&Part>) -> Result<(Setup, Usable)> {
         let usable = usable()?;
@@ -254,11 +291,19 @@ impl Args {
         let usual = || self.processes.cpus().unwrap_or(usable.at_once.clamp(2, 64) as u32);
         let ranks = ranks.unwrap_or_else(usual);
         if ranks < 2 {
+            let place = match self.processes.words().into_iter().find(|w| w.starts_with("--cpus")) {
+                Some(word) if self.n.is_none() => word,
+                _ => format!("--ranks {ranks}"),
+            };
             return Err(Error::input("a single rank has no peer")
-                .at("--ranks 1")
+                .at(place)
                 .help("start at least 2"));
         }
+        self.processes.places_suffice(ranks)?;
         setup.ranks = ranks;
+        // A CPU that cannot be used is refused before anything is started.
+        let all: Vec<u32> = (0..ranks).collect();
+        setup.pin.among(&all, &usable).map_err(|e| self.processes.of_cpus(e))?;
         setup.wait = Some(setup.waits(&usable));
         Ok((setup, usable))
     }
@@ -283,12 +328,19 @@ impl Args {
                 .at("--time-budget")
                 .help("write 60s"));
         }
-        let launches = count("--launches", "launches", Some(&self.launches))?;
+        const MOST_LAUNCHES: u32 = 1000;
+        let launches =
+            count("--launches", "launches", Some(&self.launches))?.map_or(3, |n| n.get());
+        if launches > MOST_LAUNCHES {
+            return Err(Error::input(format!("{launches} launches are too many"))
+                .at(format!("--launches {launches}"))
+                .help(format!("write at most {MOST_LAUNCHES}")));
+        }
         Ok(Plan {
             ranks: setup.ranks,
             ops: self.ops(setup.ranks)?,
             sizes: self.sizes()?,
-            launches: launches.map_or(3, |n| n.get()).min(1000),
+            launches,
             seed: value::<Seed>("--seed", self.seed.as_ref())?.map_or(1, |seed| seed.0),
             precision: self.precision()?,
             budget: Duration::from_secs_f64(budget.0),
@@ -320,8 +372,9 @@ impl Args {
         let mut ops = Vec::new();
         for name in self.ops.split(',') {
             let op: Op = name.trim().parse().map_err(place)?;
-            // An operation that cannot run is refused before anything is started.
-            collcost::run::execute::programs(&Registry::builtin(), &op, ranks, Bytes(1024))
+            // An operation that cannot run, or says nothing, is refused before anything is started.
+            measurable(&op)
+                .and_then(|()| runnable(&Registry::builtin(), &op, ranks))
                 .map_err(place)?;
             if !ops.contains(&op) {
                 ops.push(op);
@@ -384,6 +437,11 @@ impl Args {
         let why = match folder.is_none_or(Path::is_dir) {
             _ if path.file_name().is_none() || path.is_dir() => "it is a folder",
             false => "there is no such folder",
+            true if !is_file(file) => {
+                return Err(Error::input(format!("`--on {file}` would not read that file"))
+                    .at(format!("--out {file}"))
+                    .help(format!("write {file}.toml")));
+            }
             true => return Ok(path),
         };
         Err(Error::input(format!("the profile cannot be written: {why}"))
@@ -517,6 +575,21 @@ impl Args {
             words.extend(is_set.then(|| flag.to_owned()));
         }
         words.join(" ")
+    }
+}
+
+/// Refuses operations from which no parameter of a link follows.
+fn measurable(op: &Op) -> Result<()> {
+    match op {
+        Op::Library(_) | Op::Forced(_) => {
+            Err(Error::input(format!("{op} is a library's: ranks of collcost cannot run it"))
+                .help("--library openmpi, mpich or nccl measures a library; or name an algorithm: allreduce/ring"))
+        }
+        Op::Run(run) if run.collective == Collective::Barrier => {
+            Err(Error::input("a barrier moves no data: its time does not depend on a size")
+                .help("leave it out; `collcost run barrier` times it"))
+        }
+        _ => Ok(()),
     }
 }
 

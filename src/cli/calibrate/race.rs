@@ -485,10 +485,12 @@ impl Asked {
             ),
             format!("raced on {} ranks, hosts: {}, sizes{ends}", world.ranks(), world.nodes()),
             format!(
-                "a rule exists where another choice surely (95 %) took at least {:.0} % less time than",
+                "a rule exists where another choice surely (95 %) took less time than the own choice of {rules},"
+            ),
+            format!(
+                "and {:.0} % less as measured; elsewhere, and for other ranks, that choice stays",
                 100.0 * ALIKE.0
             ),
-            format!("the own choice of {rules}; elsewhere, and for other ranks, that choice stays"),
         ];
         if won == 0 {
             head.push("no other choice won: the file changes nothing".to_owned());

@@ -38,6 +38,11 @@ pub(super) struct HostFlags {
 }
 
 impl HostFlags {
+    /// Whether a token is given.
+    pub(super) fn has_token(&self) -> bool {
+        self.token_file.is_some()
+    }
+
     /// This process's part among several; none if it starts the ranks itself.
     pub(super) fn part(&self, ranks: Option<u32>) -> Result<Option<Part>> {
         let typed = Typed {

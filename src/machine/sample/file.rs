@@ -12,6 +12,7 @@
 //! without its line feed, or whose sum is wrong, was torn and is left out; such a line anywhere
 //! else is an error.
 
+use std::collections::BTreeSet;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::num::NonZeroU32;
@@ -361,11 +362,14 @@ pub fn read(text: &str, file: &str) -> Result<(Header, Samples)> {
     const MEND: &str = "name a file that `collcost calibrate --samples` wrote";
     let mut header = None;
     let mut samples = Samples::default();
+    let mut blocks = BTreeSet::new();
     let mut lines = (1..).zip(text.split_inclusive('\n')).peekable();
     while let Some((number, line)) = lines.next() {
         let place = || format!("{file}:{number}");
         let last = lines.peek().is_none();
-        let record = line.strip_suffix('\n').and_then(Record::read);
+        // Copies through other systems may have ended lines in their way.
+        let whole = line.strip_suffix('\n').map(|line| line.strip_suffix('\r').unwrap_or(line));
+        let record = whole.and_then(Record::read);
         let Some(record) = record else {
             if last && header.is_some() {
                 samples.torn = true;
@@ -398,6 +402,11 @@ pub fn read(text: &str, file: &str) -> Result<(Header, Samples)> {
                 return Err(Error::input("the first line is not a header").at(place()).help(MEND));
             }
             Record::Block(block) => {
+                if !blocks.insert(line) {
+                    return Err(Error::input("a block that was read before: it would count twice")
+                        .at(place())
+                        .help("leave the copy out"));
+                }
                 let ranks = header.as_ref().map_or(block.ranks, |header| header.ranks);
                 let of = if block.ranks > ranks { &mut samples.whole } else { &mut samples.blocks };
                 of.push(block);

@@ -65,6 +65,13 @@ impl Estimate<f64> {
         Self { value, low: value - add(value - low), high: value + add(high - value) }.positive()
     }
 
+    /// The same inside what is possible.
+    pub(super) fn within(self, least: f64, most: f64) -> Self {
+        let Self { value, low, high } = self;
+        let [value, low, high] = [value, low, high].map(|x| x.clamp(least, most));
+        Self { value, low, high }
+    }
+
     /// Half the width over the value.
     pub(super) fn half(&self) -> f64 {
         0.5 * (self.high - self.low) / self.value

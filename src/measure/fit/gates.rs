@@ -1,5 +1,7 @@
 //! Checks of a fit against its own samples: good, marked or refused.
 
+use std::collections::BTreeMap;
+
 use super::{Estimate, Fitted, Point, Statistic};
 use crate::base::quantity::{Bandwidth, Bytes, Ratio, percent};
 use crate::base::stats::median;
@@ -231,14 +233,29 @@ pub(super) fn links(slow: &[String]) -> Option<Gate> {
     })
 }
 
+/// How many times as long the points took that both have, in the middle of them.
+fn times_as_long(these: &[Point], those: &[Point], statistic: Statistic) -> Option<f64> {
+    let known: BTreeMap<_, _> = those.iter().map(|p| ((&p.op, p.ranks, p.size), p)).collect();
+    let both = these.iter().filter(|p| p.op.moves_data());
+    let both = both.filter_map(|p| Some((p, known.get(&(&p.op, p.ranks, p.size))?)));
+    median(both.map(|(this, that)| this.time(statistic).0 / that.time(statistic).0).collect())
+}
+
 /// A machine of two states: one set of parameters describes only one of them.
 pub(super) fn states(fit: &Fitted) -> Option<Gate> {
     let other = fit.other_state.as_ref()?;
     let part = 100.0 * other.part.0;
     let link = other.fit.as_ref().map(|other| other.link);
-    let which = link.map_or("another", |link| {
-        if link.beta.value.0 > fit.link.beta.value.0 { "a slower" } else { "a faster" }
-    });
+    // The last slope alone may be badly known.
+    let times_as_long = other
+        .fit
+        .as_ref()
+        .and_then(|other| times_as_long(&other.points, &fit.points, fit.link.statistic));
+    let which = match times_as_long {
+        None => "another",
+        Some(times) if times > 1.0 => "a slower",
+        Some(_) => "a faster",
+    };
     let with = link.map_or_else(String::new, |link| {
         format!(" of α {}, {}", link.alpha.value, link.beta.bandwidth().value)
     });
@@ -348,4 +365,47 @@ fn oversubscribed(fit: &Fitted, origin: &Origin) -> Option<Gate> {
     let waited = median(waited.collect())?;
     let help = "run no more ranks than CPUs, or let them poll";
     Some(small("oversubscribed", waited, (0.3, NEVER), "spinning ranks wait for CPUs:", help))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::base::quantity::Seconds;
+
+    fn points(time: impl Fn(f64) -> f64) -> Vec<Point> {
+        let point = |k: u32| {
+            let size = Bytes(1 << k);
+            let time = Seconds(time(size.0 as f64));
+            Point {
+                op: Op::Shift,
+                ranks: 2,
+                size,
+                count: 20,
+                blocks: 4,
+                disturbed: 0,
+                typical: time,
+                by_stretch: Vec::new(),
+                lost: false,
+                floor: time,
+                precision: Ratio(0.01),
+                spread: None,
+                icc: None,
+                drift: None,
+                waited: None,
+            }
+        };
+        (3..23).map(point).collect()
+    }
+
+    /// From 4 MiB on the slower state seems to be the faster one.
+    #[test]
+    fn a_state_is_slower_that_is_slower_at_most_sizes() {
+        let fast = points(|bytes| 300e-9 + bytes / 5e9);
+        let slow = points(|bytes| 1e-6 + 3e-10 * bytes.min(4e6) + bytes / 19e9);
+        let times = |these: &[Point], those: &[Point]| {
+            times_as_long(these, those, Statistic::Typical).unwrap()
+        };
+        assert!(times(&slow, &fast) > 1.5 && times(&fast, &slow) < 0.7);
+        assert_eq!(times_as_long(&[], &fast, Statistic::Typical), None);
+    }
 }

@@ -270,7 +270,11 @@ pub fn fit_points(
         slopes: slopes(&main.model.basis.knots, |j| main.estimate(|x| x[1 + j], main.of_bytes)),
         gamma: main.gamma(),
         c_real: main.c_real(),
-        duplex: main.duplex.map(|d| d.beside(main.of_bytes).map(Ratio)),
+        duplex: main.duplex.map(|d| {
+            // Where exchanges are not slower there is no factor.
+            let most = if d.value < 1.0 { 1.0 } else { f64::INFINITY };
+            d.beside(main.of_bytes).within(0.0, most).map(Ratio)
+        }),
         sharing: main.sharing(),
         bucket: main.bucket,
         copies: shared.local(&Op::Copy, f64::INFINITY, statistic),
@@ -322,6 +326,10 @@ fn slower(beta: f64, stream: Bandwidth) -> Option<f64> {
     (times > MANY).then_some(times)
 }
 
+/// The seed of draws on which a choice rests, such as whether exchanges are slower than one way: another
+/// seed of the intervals must not make other values.
+const OF_CHOICES: u64 = 1;
+
 /// What the fits of both statistics share.
 struct Shared<'a> {
     points: &'a [Point],
@@ -363,7 +371,7 @@ struct Draw {
 
 impl Shared<'_> {
     fn local(&self, op: &Op, largest: f64, statistic: Statistic) -> Option<Ladder> {
-        ladder(self.points, op, largest, (statistic, self.asked.draws, self.asked.seed))
+        ladder(self.points, op, largest, (statistic, self.asked.draws, OF_CHOICES))
     }
 
     fn work(&self, statistic: Statistic) -> Result<Work<'_>> {
@@ -598,7 +606,7 @@ fn duplex(basis: &Basis, entries: &[Entry], asked: &Asked) -> Option<Estimate<f6
     let value = ratio(&one, &both)?;
     let mut drawn = Vec::new();
     let split = one.len();
-    draws(&[one.clone(), both.clone()], asked.draws, &mut Random::new(asked.seed), |rows| {
+    draws(&[one.clone(), both.clone()], asked.draws, &mut Random::new(OF_CHOICES), |rows| {
         drawn.extend(ratio(&rows[..split], &rows[split..]));
     });
     let estimate = Estimate::of(value, drawn);
@@ -639,7 +647,7 @@ impl Work<'_> {
     /// The link with the parameters from points outside the joint fit.
     fn measured(&self) -> Link {
         let share = |(k, part): (u32, Estimate<Ratio>)| {
-            Some(Share { flows: NonZeroU32::new(k)?, part: Ratio(part.value.0.min(1.0)) })
+            Some(Share { flows: NonZeroU32::new(k)?, part: part.value })
         };
         let sharing = self.sharing().into_iter().filter_map(share).collect();
         Link { sharing, bucket: self.bucket, ..self.model.link() }
@@ -662,7 +670,9 @@ impl Work<'_> {
     fn c_real(&self) -> Option<Estimate<Ratio>> {
         let value = beside(&self.model, &self.extra, None).c_real?;
         let draws = self.draws.iter().filter_map(|d| d.c_real).collect();
-        Some(Estimate::of(value, draws).beside(self.of_bytes).map(Ratio))
+        let estimate = Estimate::of(value, draws).beside(self.of_bytes);
+        // No tree is faster than its links.
+        Some(estimate.within(1.0, f64::INFINITY).map(Ratio))
     }
 
     fn sharing(&self) -> Vec<(u32, Estimate<Ratio>)> {
@@ -671,7 +681,7 @@ impl Work<'_> {
             .map(|(k, value)| {
                 let own = |d: &Draw| d.sharing.iter().find(|(of, _)| *of == k).map(|(_, s)| *s);
                 let draws = self.draws.iter().filter_map(own).collect();
-                (k, Estimate::of(value, draws).map(Ratio))
+                (k, Estimate::of(value, draws).within(0.0, 1.0).map(Ratio))
             })
             .collect()
     }

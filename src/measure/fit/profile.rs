@@ -50,10 +50,7 @@ impl Fitted {
         let sharing: BTreeMap<Flows, Measured<Ratio>> = self
             .sharing
             .iter()
-            .filter_map(|(k, share)| {
-                let share = share.map(|s| Ratio(s.0.min(1.0)));
-                Some((Flows(NonZeroU32::new(*k)?), measured.of(share)))
-            })
+            .filter_map(|(k, share)| Some((Flows(NonZeroU32::new(*k)?), measured.of(*share))))
             .collect();
         let tier = Links {
             alpha: Some(measured.of(self.link.alpha)),
@@ -64,7 +61,7 @@ impl Fitted {
             duplex_factor: self
                 .duplex
                 .filter(|_| self.measured.duplex.0 < 1.0)
-                .map(|d| measured.of(d.map(|r| Ratio(r.0.min(1.0))))),
+                .map(|d| measured.of(d)),
             duplex_above: self.measured.duplex_after(),
             knots: self.measured.knots.clone(),
             sharing,

@@ -189,8 +189,7 @@ pub struct Budget {
 impl Budget {
     /// An error at its place.
     pub(crate) fn fault(&self, error: &crate::base::error::Error) -> Fault {
-        let help = error.mending().map(str::to_owned);
-        Fault::new(&self.file, self.place.clone(), error.what().to_owned(), help)
+        Fault::of(&self.file, self.place.clone(), error)
     }
 }
 
@@ -288,8 +287,7 @@ fn budgets(machines: &Machines<'_>, file: &str, options: Options, faults: &Fault
         Ok(texts) => texts,
         Err(error) => {
             let place = Place { line: 1, column: 1, text: String::new() };
-            let help = error.mending().map(str::to_owned);
-            faults.borrow_mut().push(Fault::new(file, place, error.what().to_owned(), help));
+            faults.borrow_mut().push(Fault::of(file, place, &error));
             return Vec::new();
         }
     };

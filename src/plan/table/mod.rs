@@ -53,6 +53,15 @@ impl Fault {
         Self { file: file.to_owned(), line, column, what, text, help }
     }
 
+    /// An error that something at a place led to: where it lies in another file, such as a profile, that
+    /// is the place to mend.
+    #[must_use]
+    pub fn of(file: &str, place: Place, error: &Error) -> Self {
+        let help = error.mending().map(str::to_owned);
+        let (file, place) = error.spot().map_or((file, place), |(f, p)| (f, p.clone()));
+        Self::new(file, place, error.what().to_owned(), help)
+    }
+
     /// An error of the TOML reader.
     #[must_use]
     pub fn refused(file: &str, refused: Refused) -> Self {
@@ -197,8 +206,7 @@ impl<'a> Fields<'a> {
     /// Keeps an error that a key's value led to.
     pub(crate) fn error(&self, key: &str, error: &Error) {
         let (file, place) = self.place(key);
-        let help = error.mending().map(str::to_owned);
-        self.keep(Fault::new(&file, place, error.what().to_owned(), help));
+        self.keep(Fault::of(&file, place, error));
     }
 
     fn keep(&self, fault: Fault) {

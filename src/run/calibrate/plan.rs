@@ -6,7 +6,7 @@ use crate::base::quantity::{Bytes, Ratio, Seconds};
 use crate::machine::sample::Op;
 use crate::measure::fit::Path;
 use crate::model::algorithm::Registry;
-use crate::run::execute::programs;
+use crate::run::execute::runnable;
 
 /// What is to be measured.
 #[derive(Debug, Clone, PartialEq)]
@@ -91,8 +91,8 @@ pub fn design(registry: &Registry, ranks: u32) -> Vec<Op> {
     ];
     let ops = NAMES.iter().filter_map(|name| name.parse::<Op>().ok());
     ops.filter(|op| {
-        let runs = programs(registry, op, ranks, Bytes(1024)).is_ok();
-        runs && Path::of(registry, op, ranks, Bytes(1024).into()).is_ok()
+        runnable(registry, op, ranks).is_ok()
+            && Path::of(registry, op, ranks, Bytes(1024).into()).is_ok()
     })
     .collect()
 }

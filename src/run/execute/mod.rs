@@ -22,7 +22,7 @@ mod spill;
 
 pub use clocks::{Clock, align};
 pub use contents::{Element, Source, Wrong};
-pub use operation::{programs, runs};
+pub use operation::{programs, runnable, runs};
 pub use perform::{Check, Failure, Record, Repeats, Stage, Start, Work, perform};
 pub use program::{Patch, Program, compile};
 pub use spill::MOST_SPILLED;

@@ -1,11 +1,12 @@
 //! The operations that are timed, as programs of each rank.
 
 use super::contents::{Element, Source};
-use super::program::{Patch, Program, compile};
+use super::program::{Patch, Program, compile, refuse};
 use crate::base::error::{Error, Result};
 use crate::base::quantity::Bytes;
 use crate::machine::sample::{Op, partner};
 use crate::model::algorithm::Registry;
+use crate::model::schedule::Schedule;
 use crate::run::transport::{Action, Incoming, Landing, Local, Outgoing, Part, Step};
 
 /// The programs of `ranks` ranks for one run of `op` with M = `size`.
@@ -18,6 +19,28 @@ use crate::run::transport::{Action, Incoming, Landing, Local, Outgoing, Part, St
 /// An algorithm that `registry` does not have, that does not apply, or that has no schedule; any
 /// error of [`compile`]; more ranks than there are.
 pub fn programs(registry: &Registry, op: &Op, ranks: u32, size: Bytes) -> Result<Vec<Program>> {
+    if let Some(schedule) = schedule(registry, op, ranks)? {
+        return compile(&*schedule, size);
+    }
+    let bytes = usize::try_from(size.0).ok().filter(|&bytes| bytes < 1 << 46);
+    let bytes = bytes.ok_or_else(|| Error::input("the buffers exceed any memory"))?;
+    if *op == Op::Reduce && !bytes.is_multiple_of(size_of::<f32>()) {
+        return Err(Error::input(format!("{bytes} B are not a whole number of f32"))
+            .help("write a multiple of 4"));
+    }
+    Ok((0..ranks).map(|rank| simple(op, rank, ranks, bytes)).collect())
+}
+
+/// Whether `ranks` ranks can run `op`, without its programs: those of a thousand ranks take seconds.
+///
+/// # Errors
+/// As [`programs`], but for what depends on the size.
+pub fn runnable(registry: &Registry, op: &Op, ranks: u32) -> Result<()> {
+    schedule(registry, op, ranks)?.map_or(Ok(()), |schedule| refuse(&*schedule))
+}
+
+/// The schedule of `op`; `None` for one that is no collective.
+fn schedule(registry: &Registry, op: &Op, ranks: u32) -> Result<Option<Box<dyn Schedule>>> {
     let least = match op {
         Op::OneWay | Op::Shift | Op::ShiftBy(_) | Op::Pairs(_) => 2,
         Op::FanOut(k) => k.get().saturating_add(1),
@@ -44,15 +67,9 @@ pub fn programs(registry: &Registry, op: &Op, ranks: u32, size: Bytes) -> Result
         algorithm.applies(&shape).map_err(|why| refused(why.to_string()))?;
         let schedule = algorithm.schedule(&shape);
         let schedule = schedule.ok_or_else(|| refused("it has no schedule to run".to_owned()))?;
-        return compile(&*schedule, size);
+        return Ok(Some(schedule));
     }
-    let bytes = usize::try_from(size.0).ok().filter(|&bytes| bytes < 1 << 46);
-    let bytes = bytes.ok_or_else(|| Error::input("the buffers exceed any memory"))?;
-    if *op == Op::Reduce && !bytes.is_multiple_of(size_of::<f32>()) {
-        return Err(Error::input(format!("{bytes} B are not a whole number of f32"))
-            .help("write a multiple of 4"));
-    }
-    Ok((0..ranks).map(|rank| simple(op, rank, ranks, bytes)).collect())
+    Ok(None)
 }
 
 /// How many times an operation is in one run of its programs.

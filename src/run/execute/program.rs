@@ -57,18 +57,9 @@ pub struct Program {
 /// A schedule with switches, which no transport has; one that does not implement its collective, or
 /// has too many messages; bytes that are not a whole number of elements, or too many.
 pub fn compile(schedule: &dyn Schedule, size: Bytes) -> Result<Vec<Program>> {
-    let frame = schedule.frame();
-    if frame.switches > 0 {
-        return Err(Error::unsupported(
-            "the schedule needs a switch that adds or multicasts, but there is none",
-        )
-        .help("name an algorithm that needs only ranks"));
-    }
-    if sends_more_than(schedule, MOST_MESSAGES) {
-        return Err(Error::input(format!("the schedule has more than {MOST_MESSAGES} messages"))
-            .help("run fewer segments or ranks"));
-    }
+    refuse(schedule)?;
     verify(schedule).map_err(|fault| Error::input(format!("the schedule is wrong: {fault}")))?;
+    let frame = schedule.frame();
     let room = Room::new(&frame, size)?;
     let mut programs: Vec<Program> = (0..frame.ranks).map(|rank| room.empty(rank)).collect();
     for program in &mut programs {
@@ -94,6 +85,21 @@ pub fn compile(schedule: &dyn Schedule, size: Bytes) -> Result<Vec<Program>> {
         }
     }
     Ok(programs)
+}
+
+/// Refuses a schedule that ranks alone cannot run, or that is too long.
+pub(super) fn refuse(schedule: &dyn Schedule) -> Result<()> {
+    if schedule.frame().switches > 0 {
+        return Err(Error::unsupported(
+            "the schedule needs a switch that adds or multicasts, but there is none",
+        )
+        .help("name an algorithm that needs only ranks"));
+    }
+    if sends_more_than(schedule, MOST_MESSAGES) {
+        return Err(Error::input(format!("the schedule has more than {MOST_MESSAGES} messages"))
+            .help("run fewer segments or ranks"));
+    }
+    Ok(())
 }
 
 /// How the buffers of all ranks are laid out.

@@ -46,7 +46,13 @@ impl Process {
     ) -> Result<Self> {
         let (rank, cpu) = (hello.rank, hello.cpu);
         let failed = |what: &str, e: io::Error| {
-            Error::environment(format!("rank {rank} cannot be started: {what}: {e}"))
+            let error = Error::environment(format!("rank {rank} cannot be started: {what}: {e}"));
+            match e.raw_os_error().map(rustix::io::Errno::from_raw_os_error) {
+                Some(rustix::io::Errno::MFILE) => {
+                    error.help("start fewer ranks, or allow more open files (ulimit -n)")
+                }
+                _ => error,
+            }
         };
         let (stream, theirs) = UnixStream::pair().map_err(|e| failed("no socket", e))?;
         let child = Command::new(program)

@@ -81,7 +81,9 @@ fn join(hello: &Hello, stream: &mut UnixStream) -> Result<Box<dyn Transport>> {
     if let Some(path) = &hello.namespace {
         let shown = path.display();
         let file = File::open(path).map_err(|e| {
-            Error::environment(format!("the network namespace {shown} cannot be opened: {e}"))
+            Error::environment(format!("the network namespace {shown} cannot be opened: {e}")).help(
+                "`ip netns` lists them, and `ip netns add` makes one; only root may enter them",
+            )
         })?;
         move_into_link_name_space(file.as_fd(), Some(LinkNameSpaceType::Network))
             .map_err(|e| refused(&format!("enter the network namespace {shown}"), e))?;
@@ -94,7 +96,11 @@ fn join(hello: &Hello, stream: &mut UnixStream) -> Result<Box<dyn Transport>> {
             Ok(transport)
         }
         Kind::Tcp => {
-            let (listener, at) = tcp::listen(hello.address)?;
+            let (listener, at) =
+                tcp::listen(hello.address).map_err(|e| match &hello.namespace {
+                    Some(path) => e.help(format!("give it to a device in {}", path.display())),
+                    None => e,
+                })?;
             write(stream, &Answer::Ready(Some(at))).map_err(broken)?;
             let Order::Connect(addresses, id, key) = read(stream).map_err(broken)? else {
                 return Err(Error::lost("the group did not send the addresses of the other ranks"));

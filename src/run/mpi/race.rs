@@ -100,7 +100,8 @@ impl Heat {
         all.min_by(|a, b| a.1.0.total_cmp(&b.1.0)).map_or(OWN, |(i, _)| i)
     }
 
-    /// Who surely is faster than the library's own choice, by [`ALIKE`] and more; absent if nobody is.
+    /// Who surely is faster than the library's own choice, and by [`ALIKE`] and more as measured; absent if
+    /// nobody is.
     #[must_use]
     pub fn winner(&self) -> Option<usize> {
         let leader = self.leader();

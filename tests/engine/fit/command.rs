@@ -32,7 +32,7 @@ impl Folder {
 
 fn lines(samples: &Samples, fingerprint: &str) -> String {
     let header = Header {
-        run: "r".into(),
+        run: format!("r-{fingerprint}"),
         command: "collcost calibrate".into(),
         date: "2026-11-20".into(),
         transport: "tcp".into(),
@@ -129,12 +129,20 @@ fn what_is_wrong_is_said_with_its_place() {
     let damaged =
         folder.file("damaged.jsonl", &good.replacen("\"op\":\"one-way\"", "\"op\":\"two-way\"", 1));
     let foreign = folder.file("foreign.jsonl", "hello\n");
+    let copy = folder.file("copy.jsonl", &good);
+    let doubled = folder.file("doubled.jsonl", &good.repeat(2));
     for (words, what, place) in [
         (vec!["fit", &one, &other], "samples of another machine: `g`, not `f`", "other.jsonl"),
         (vec!["fit", &damaged], "checksum is wrong", "damaged.jsonl:2"),
         (vec!["fit", &foreign], "no table of a known benchmark", "foreign.jsonl"),
         (vec!["fit", "/nowhere.jsonl"], "cannot be read", "/nowhere.jsonl"),
         (vec!["fit", &one, "--seed", "x"], "`x` is not a seed", "--seed"),
+        (vec!["fit", &one, &one], "given twice", "one.jsonl"),
+        (vec!["fit", &one, &copy], "given twice", "copy.jsonl"),
+        (vec!["fit", &doubled], "would count twice", "doubled.jsonl:"),
+        (vec!["fit", &one, "-n", "3"], "say it themselves", "--ranks"),
+        (vec!["fit", &one, "--collective", "broadcast"], "say it themselves", "--collective"),
+        (vec!["fit", &one, "--holdout", "algo"], "shows every point", "--holdout"),
     ] {
         let output = collcost(&words);
         let said = text(&output.stderr);
@@ -145,6 +153,9 @@ fn what_is_wrong_is_said_with_its_place() {
     // A torn last line costs its block and nothing else.
     let torn = folder.file("torn.jsonl", &good[..good.len() - 9]);
     assert_eq!(collcost(&["fit", &torn]).status.code(), Some(0));
+    // Lines that another system ended in its way are the same.
+    let ended = folder.file("ended.jsonl", &good.replace('\n', "\r\n"));
+    assert_eq!(collcost(&["fit", &ended]).status.code(), Some(0));
 }
 
 /// Logs of a library become curves; the file says 8 ranks on one node to 64 on 8.

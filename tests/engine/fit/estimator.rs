@@ -206,6 +206,29 @@ fn the_same_seed_gives_the_same_fit() {
     assert_eq!(link(), link());
 }
 
+/// Whether exchanges are certainly slower rests on draws, too.
+#[test]
+fn another_seed_moves_intervals_alone() {
+    let mut moved = 0;
+    for case in 1..=12 {
+        let truth =
+            Truth { duplex: 0.85, misfit: 0.15, noise: 0.05, gamma: 2e-10, ..Truth::default() };
+        let samples = truth.samples(&operations(), 4, &ladder(1 << 20), case);
+        let link =
+            |seed| fit(&Registry::builtin(), &samples, &Asked { seed, ..asked() }).unwrap().link;
+        let first = link(1);
+        for seed in 2..=6 {
+            let other = link(seed);
+            assert_eq!(
+                (other.alpha.value, other.beta.value),
+                (first.alpha.value, first.beta.value)
+            );
+            moved += u32::from(other.beta.low != first.beta.low);
+        }
+    }
+    assert!(moved > 0);
+}
+
 /// 400 runs in all, each with other noise: the truth lies in 90 to 99 % of the intervals.
 #[test]
 fn intervals_hold_the_truth_as_often_as_they_say() {
