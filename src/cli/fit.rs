@@ -18,7 +18,7 @@ use collcost::answer;
 use collcost::base::error::{Error, Result};
 use collcost::base::format::Format;
 use collcost::machine::profile::Profile;
-use collcost::machine::sample::{self, Block, Op, Samples};
+use collcost::machine::sample::{self, Block, IMPORT, Op, Samples};
 use collcost::measure::fit::{
     About, Asked, Fitted, Logs, Statistic, Verdict, devices, fit, has_devices, has_library,
     has_protocols, library, protocols, two_tiers,
@@ -203,11 +203,7 @@ impl Args {
 
     /// Refuses what completes logs, of samples: they say it themselves.
     fn refuse_words_for_logs(&self) -> Result<()> {
-        let words = [
-            (self.n.is_some(), "--ranks"),
-            (self.gpus_per_node.is_some(), "--gpus-per-node"),
-            (self.collective.is_some(), "--collective"),
-        ];
+        let words = [(self.n.is_some(), "--ranks"), (self.collective.is_some(), "--collective")];
         match words.into_iter().find(|(typed, _)| *typed) {
             None => Ok(()),
             Some((_, flag)) => Err(Error::input("the samples say it themselves")
@@ -232,7 +228,8 @@ impl Args {
                     let text = input::log_text(file).map_err(|e| unreadable(file, &e));
                     match text.and_then(|text| sample::read(&text, file)) {
                         Ok((header, mut one)) => {
-                            if !header.run.is_empty() && !runs.insert(header.run) {
+                            let one_run = !header.run.is_empty() && header.run != IMPORT;
+                            if one_run && !runs.insert(header.run) {
                                 return Err(twice(file));
                             }
                             one.origin.files = vec![name];

@@ -14,7 +14,7 @@ use collcost::Collective;
 use collcost::answer::import as report;
 use collcost::base::error::{Error, Result};
 use collcost::base::format::Format;
-use collcost::machine::sample::{Header, LaunchRecord, Record, Samples, Writer};
+use collcost::machine::sample::{Header, IMPORT, LaunchRecord, Record, Samples, Writer};
 use collcost::measure::logs::{self, Asked, Imported, Trace};
 use collcost::view;
 
@@ -211,7 +211,7 @@ fn samples(
     };
     let mut writer = Writer::new(out);
     writer.write(&Record::Header(Header {
-        run: "import".to_owned(),
+        run: IMPORT.to_owned(),
         command: format!("collcost import {}", files.join(" ")),
         tool: TOOL.to_owned(),
         date: today().map_or(String::new(), |d| d.to_string()),

@@ -106,13 +106,15 @@ impl ProcessFlags {
 
     /// Refuses fewer namespaces than ranks: those in one would talk over its loopback, not over the link.
     pub(super) fn places_suffice(&self, ranks: u32) -> Result<()> {
-        let count = self.netns.as_ref().map_or(0, |text| text.split(',').count());
-        if count == 0 || count >= ranks as usize {
-            return Ok(());
-        }
+        let Some(count) = self.namespaces().filter(|&count| count < ranks) else { return Ok(()) };
         Err(Error::input(format!("{ranks} ranks need {ranks} namespaces, not {count}"))
             .at("--netns")
-            .help(format!("name one for each rank, or start {count} ranks")))
+            .help("name one for each rank, or start fewer ranks"))
+    }
+
+    /// How many namespaces ranks are given.
+    pub(super) fn namespaces(&self) -> Option<u32> {
+        self.netns.as_ref().map(|text| text.split(',').count() as u32)
     }
 
     /// How many CPUs ranks are given by hand.

@@ -239,6 +239,24 @@ fn rows_that_are_left_out_are_said_by_all_that_use_a_log() {
     assert!(says(&of["notes"], out), "{of}");
 }
 
+/// Imports of two logs of one machine have rows that are alike, and one name for their run.
+#[test]
+fn imports_are_fitted_together_and_joined() {
+    let folder = folder("imports");
+    let [one, other] = ["one", "other"].map(|name| {
+        let log = file(&folder, &format!("{name}.log"), log());
+        let output = collcost(&["import", &log, "--to", "jsonl"]);
+        (file(&folder, &format!("{name}.jsonl"), &output.stdout), output.stdout)
+    });
+    let joined = file(&folder, "joined.jsonl", [one.1, other.1].concat());
+    let profile = folder.join("site.toml");
+    for files in [&[&*one.0, &*other.0][..], &[&*joined]] {
+        let (code, said) = told(&[&["fit"], files, &["--out", profile.to_str().unwrap()]].concat());
+        assert!(code == 0 && profile.is_file(), "{said}");
+        fs::remove_file(&profile).unwrap();
+    }
+}
+
 /// Hosts that ran something else, or whose logs are damaged, do not vanish from a fleet.
 #[test]
 fn hosts_that_cannot_be_compared_are_named() {

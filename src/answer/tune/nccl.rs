@@ -170,7 +170,10 @@ const MOST: usize = 110;
 #[must_use]
 pub fn head(file: Option<&str>) -> Vec<String> {
     // The plugin reads no longer lines.
-    let file = super::loaded(file.filter(|file| file.len() < MOST));
+    let file = match super::loaded(file) {
+        long if long.len() >= MOST => super::loaded(None),
+        file => file,
+    };
     vec![
         "load it into NCCL 2.28.3 or later with NCCL's example tuner plugin of 2.30.3 or later \
          (plugins/tuner/example); those of 2.27.7 to 2.29.7 crash at a line that applies:"

@@ -15,7 +15,7 @@ use crate::cli::fit::{Measured, Seed, measured_devices, measured_library};
 use crate::cli::flags::{count, value};
 use crate::cli::input;
 use crate::cli::picture::PictureFlags;
-use crate::cli::processes::{interruption, signals_end};
+use crate::cli::processes::interruption;
 use crate::cli::profiles::now;
 use crate::cli::progress::Bar;
 use collcost::answer::devices::Devices;
@@ -105,6 +105,9 @@ impl Args {
     /// Whether a run without flags measures GPUs: if two answer soon, with NCCL. Reports why others
     /// are not measured.
     fn glance(&self) -> Result<Option<Way>> {
+        if scratch().is_err() && installed().is_empty() {
+            return Ok(None);
+        }
         let look = |way| {
             let scratch = scratch()?;
             let setup = self.gpu_setup(&scratch, way)?;
@@ -245,7 +248,6 @@ impl Args {
             false => e,
         })?;
         notes.extend(measured);
-        signals_end(true);
         let samples = table.file.read()?;
         let asked = Measured {
             logs: Logs::default(),

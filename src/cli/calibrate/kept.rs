@@ -140,7 +140,11 @@ fn of_one_transport(old: &Header, new: &Header, name: &str) -> Result<()> {
     if old.transport == new.transport {
         return Ok(());
     }
-    Err(Error::input(format!("the samples are of {}, not of {}", old.transport, new.transport))
+    let what = match old.transport.as_str() {
+        "" => "the samples are imported".to_owned(),
+        other => format!("the samples are of {other}, not of {}", new.transport),
+    };
+    Err(Error::input(what)
         .at(name)
         .help("name another file with --samples, or leave out --resume and --force-resume"))
 }
@@ -162,7 +166,9 @@ fn same(old: &Header, new: &Header, name: &str) -> Result<()> {
 /// Writes the new name of samples that were set aside into the profile that was fitted to them: it may stay,
 /// where the calibration that follows ends without one.
 fn follow(profile: &Path, old: &str, new: &str) -> Result<()> {
-    let Ok(text) = input::text(profile) else { return Ok(()) };
+    // A pipe would be waited for.
+    let read = profile.is_file().then(|| input::text(profile));
+    let Some(Ok(text)) = read else { return Ok(()) };
     let (old, new) = (short(old), short(new));
     let is_list =
         |line: &str| line.starts_with("samples =") && line.contains(&format!("\"{old}\""));

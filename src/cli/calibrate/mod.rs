@@ -158,7 +158,7 @@ impl Args {
             return self.gpu(way, part.as_ref(), out);
         }
         let (setup, usable) = self.setup(ranks, part.as_ref())?;
-        self.idle(&setup, part.is_some())?;
+        self.idle(part.is_some())?;
         #[cfg(not(feature = "cuda"))]
         crate::cli::processes::passed_over_gpus();
         match &part {
@@ -253,22 +253,13 @@ impl Args {
     }
 
     /// Refuses flags that change nothing between ranks on CPUs.
-    fn idle(&self, setup: &Setup, started: bool) -> Result<()> {
-        let in_memory = setup.transport == Kind::Shm;
+    fn idle(&self, started: bool) -> Result<()> {
         let gpus = ("GPUs", "leave it out, or add --transport nccl");
+        let elsewhere = ("ranks that were started elsewhere", "leave it out, or name a --launcher");
         let idle = [
             (self.registered, "--registered", gpus),
             (self.nccl_lib.is_some(), "--nccl-lib", gpus),
-            (
-                self.hosts.has_token() && !started,
-                "--token-file",
-                ("ranks that were started elsewhere", "leave it out, or name a --launcher"),
-            ),
-            (
-                self.drain.is_some() && in_memory,
-                "--drain",
-                ("a network", "leave it out, or add --transport tcp"),
-            ),
+            (self.hosts.has_token() && !started, "--token-file", elsewhere),
         ];
         match idle.into_iter().find(|(typed, ..)| *typed) {
             None => Ok(()),
@@ -288,7 +279,8 @@ impl Args {
             return Ok((setup, usable));
         }
         // Fewer than two ranks show nothing.
-        let usual = || self.processes.cpus().unwrap_or(usable.at_once.clamp(2, 64) as u32);
+        let named = self.processes.cpus().or(self.processes.namespaces());
+        let usual = || named.unwrap_or(usable.at_once.clamp(2, 64) as u32);
         let ranks = ranks.unwrap_or_else(usual);
         if ranks < 2 {
             let place = match self.processes.words().into_iter().find(|w| w.starts_with("--cpus")) {

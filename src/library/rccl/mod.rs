@@ -98,7 +98,7 @@ impl Rccl {
     }
 }
 
-/// Whether elements have 8 bits, whose sums long rings round too often.
+/// Whether elements are 8-bit floats, whose sums long rings round too often.
 fn is_fp8(dtype: Option<DataType>) -> bool {
     matches!(dtype, Some(DataType::F8e4m3 | DataType::F8e5m2))
 }

@@ -13,8 +13,8 @@ pub(super) struct Tuner {
     ranks: u32,
     tree: Graph,
     ring: Graph,
-    /// Whether elements are of 8 bits, whose sums long rings would round too often.
-    lossy: bool,
+    /// Whether elements are 8-bit floats: rings of more than eight ranks come last.
+    is_fp8: bool,
 }
 
 /// What runs.
@@ -34,10 +34,10 @@ const PROTOCOLS: [Proto; 3] = [Proto::Ll, Proto::Ll128, Proto::Simple];
 
 impl Tuner {
     /// `None` if RCCL has no built-in model for so many GPUs a node.
-    pub(super) fn new(chip: &'static Chip, ranks: u32, nodes: u32, lossy: bool) -> Option<Self> {
+    pub(super) fn new(chip: &'static Chip, ranks: u32, nodes: u32, is_fp8: bool) -> Option<Self> {
         let per_node = ranks.checked_div(nodes).filter(|each| each * nodes == ranks)?;
         let [tree, ring] = graphs(per_node, nodes)?;
-        Some(Self { chip, nodes, ranks, tree, ring, lossy })
+        Some(Self { chip, nodes, ranks, tree, ring, is_fp8 })
     }
 
     /// What runs for `bytes`: the vector, or all blocks of a gather or scatter.
@@ -79,8 +79,8 @@ impl Tuner {
             rate *= self.chip.ring_corrections[proto as usize][doubled];
         }
         let time = self.latency(function, algo, proto) + bytes as f32 / (1000.0 * rate);
-        let last = self.lossy && algo == Algo::Ring && self.ranks > 8;
-        Some(if last { time * 1024.0 } else { time })
+        let comes_last = self.is_fp8 && algo == Algo::Ring && self.ranks > 8;
+        Some(if comes_last { time * 1024.0 } else { time })
     }
 
     /// Sizes below which a decision may differ from that above: of corrections, protocols, and direct calls.

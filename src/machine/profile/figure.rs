@@ -115,6 +115,17 @@ impl<'a> Figure<'a> {
         }
     }
 
+    /// Whether it is so far from its own interval as it is with another unit: eight times for bits, a thousand for
+    /// µs. Who edits a value alone leaves an interval nearby.
+    pub(super) fn is_of_another_unit(&self) -> bool {
+        const LEAST: f64 = 7.5;
+        let value = self.value.number();
+        let far = |end: Option<Amount>, times: fn(f64, f64) -> f64| {
+            end.is_some_and(|end| times(end.number(), value) >= LEAST)
+        };
+        far(self.low, |low, value| low / value) || far(self.high, |high, value| value / high)
+    }
+
     /// The ends of its own interval beyond which its value is: the key of each, and what is wrong.
     pub(super) fn outside(&self) -> impl Iterator<Item = (&'static str, String)> {
         let value = self.value;

@@ -307,7 +307,7 @@ impl Profile {
     /// The first slip of an edit by hand: its path, what is wrong, and how to mend it.
     fn slip(&self) -> Option<(String, String, &'static str)> {
         let outside = self.figures().find_map(|figure| {
-            let (key, what) = figure.outside().next()?;
+            let (key, what) = figure.outside().find(|_| figure.is_of_another_unit())?;
             let help = "write the unit of the interval, or mend low and high";
             Some((format!("{}.{key}", figure.path()), what, help))
         });
@@ -531,7 +531,9 @@ mod tests {
         };
         let refused =
             |value, knots| Profile::parse(&text(value, knots), "x.toml").unwrap_err().to_string();
-        assert!(Profile::parse(&text("257ns", ""), "x.toml").is_ok());
+        for value in ["257ns", "500ns", "100ns"] {
+            assert!(Profile::parse(&text(value, ""), "x.toml").is_ok(), "{value}");
+        }
         let error = refused("257us", "");
         assert!(
             error.contains("value 257 µs is above high 270 ns") && error.contains("x.toml:11"),

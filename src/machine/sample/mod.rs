@@ -258,6 +258,9 @@ pub struct Samples {
     pub notes: Vec<String>,
 }
 
+/// The run of samples that were imported from logs: several imports have it.
+pub const IMPORT: &str = "import";
+
 /// Ends the words for a machine that runs under a hypervisor.
 pub const VIRTUAL: &str = ", virtual";
 

@@ -128,7 +128,7 @@ impl Draft {
         self.pass(line, why.into(), false);
     }
 
-    /// The same of a row that logs have which are not damaged.
+    /// The same of a row with which nothing is wrong.
     pub fn pass_over(&mut self, line: usize, why: impl Into<String>) {
         self.pass(line, why.into(), true);
     }

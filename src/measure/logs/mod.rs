@@ -307,7 +307,7 @@ pub struct LeftOut {
     pub lines: Vec<usize>,
     /// The number of rows.
     pub count: usize,
-    /// Whether logs that are not damaged have such rows.
+    /// Whether nothing is wrong where a log has such rows.
     #[serde(skip)]
     pub is_usual: bool,
 }
