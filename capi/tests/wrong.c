@@ -52,7 +52,7 @@ int main(void)
     HOLD(collcost_price(question, "rign", &ideal) == COLLCOST_INPUT);
     HOLD(collcost_choose(question, "ncl", name) == COLLCOST_INPUT);
     HOLD(collcost_choose(question, "nccl", name) == COLLCOST_OK && name[0] != '\0');
-    HOLD(collcost_choose(question, "rccl", name) == COLLCOST_INPUT);
+    HOLD(collcost_choose(question, "oneccl", name) == COLLCOST_INPUT);
     HOLD(collcost_choose(question, "rules-file:/nowhere", name) == COLLCOST_INPUT);
     HOLD(strstr(collcost_error(), "`/nowhere` cannot be read") != NULL);
     HOLD(collcost_expect(question, &expected) == COLLCOST_OK && expected.time_s > 0);
