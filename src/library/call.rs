@@ -134,6 +134,12 @@ impl Call {
         self.ranks.div_ceil(self.nodes.max(1))
     }
 
+    /// Whether there are several nodes with several ranks each.
+    #[must_use]
+    pub fn is_tiered(&self) -> bool {
+        self.nodes > 1 && self.per_node() > 1
+    }
+
     /// The operation with its variant.
     #[must_use]
     pub fn operation(&self) -> Operation {

@@ -105,12 +105,13 @@ impl Args {
     /// Whether a run without flags measures GPUs: if two answer soon, with NCCL. Reports why others
     /// are not measured.
     fn glance(&self) -> Result<Option<Way>> {
-        if scratch().is_err() && installed().is_empty() {
+        let scratch = scratch();
+        if scratch.is_err() && installed().is_empty() {
             return Ok(None);
         }
         let look = |way| {
-            let scratch = scratch()?;
-            let setup = self.gpu_setup(&scratch, way)?;
+            let scratch = scratch.as_ref().map_err(Error::clone)?;
+            let setup = self.gpu_setup(scratch, way)?;
             gpu::look(&Setup { starting: GLANCE, ..setup }, None)
                 .map(|mut seen| seen.swap_remove(0))
         };

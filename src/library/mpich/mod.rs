@@ -274,7 +274,7 @@ impl Policy for Mpich {
         if call.ranks < 2 {
             return Err(Reason::new("one rank sends nothing"));
         }
-        let tiered = call.nodes > 1 && call.per_node() > 1;
+        let tiered = call.is_tiered();
         if (call.collective, algorithm, tiered) == (C::AllReduce, "leader-doubling", true) {
             return self.forced(call, 1, "recursive_doubling");
         }

@@ -35,7 +35,7 @@ pub(in crate::library) fn algorithm(collective: Collective, several: bool) -> Op
 
 /// What runs for a collective that [`sends`]; `None` for others.
 pub(in crate::library) fn choice(call: &Call) -> Option<Choice> {
-    let algorithm = algorithm(call.collective, call.nodes > 1 && call.per_node() > 1)?;
+    let algorithm = algorithm(call.collective, call.is_tiered())?;
     let rule = match call.collective {
         Collective::SendRecv => "any size: one message",
         Collective::AllToAll => "any size: a send and a receive with every peer, near ones first",

@@ -254,12 +254,17 @@ pub(in crate::library) fn runs(
     };
     let mut part = Part::new(collective, ranks, Where::All, algorithm);
     part.best_segments = pipelined;
-    part.wire = match proto {
+    part.wire = wire(proto);
+    Runs::Parts(vec![part])
+}
+
+/// Bytes on the wire for each byte of data, with a protocol's flags.
+pub(in crate::library) fn wire(proto: Proto) -> Ratio {
+    match proto {
         Proto::Ll => Ratio(2.0),
         Proto::Ll128 => Ratio(128.0 / 120.0),
         Proto::Simple => Ratio(1.0),
-    };
-    Runs::Parts(vec![part])
+    }
 }
 
 /// The place of the tuner in a release's source.

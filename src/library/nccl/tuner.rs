@@ -35,12 +35,7 @@ pub(super) struct Tuner<'a> {
 
 /// Messages that a ring sends one after another.
 pub(super) fn ring_steps(comm: &Communicator, function: Function) -> i32 {
-    let ranks = comm.ranks as i32;
-    match function {
-        Function::AllReduce => 2 * (ranks - 1),
-        Function::AllGather | Function::ReduceScatter => ranks - 1,
-        Function::Broadcast | Function::Reduce => ranks,
-    }
+    function.ring_steps(comm.ranks) as i32
 }
 
 impl<'a> Tuner<'a> {

@@ -203,7 +203,7 @@ impl Version {
 fn han_decides_since_6_0(call: &Call) -> bool {
     let is_even = call.ranks == call.nodes * call.per_node();
     let has = call.collective == Collective::AllToAll && is_even && !call.in_place;
-    call.nodes > 1 && call.per_node() > 1 && has
+    call.is_tiered() && has
 }
 
 /// Whether coll/han decides in 5.0, before coll/tuned: on several nodes with several ranks, if it has the
@@ -221,7 +221,7 @@ pub(crate) fn han_decides(call: &Call) -> bool {
         C::Broadcast | C::Gather | C::Scatter => is_even,
         C::Barrier => true,
     };
-    call.nodes > 1 && call.per_node() > 1 && has
+    call.is_tiered() && has
 }
 
 /// Decides by the row and pair of the tables that apply, and names the sizes between which they

@@ -19,9 +19,9 @@ use super::{Call, Choice, Entry, Made, Meta, Part, Policy, Runs, Site, Where};
 use crate::base::collective::Collective as C;
 use crate::base::dtype::DataType;
 use crate::base::error::{Error, Result};
-use crate::base::quantity::{Bytes, Ratio};
+use crate::base::quantity::Bytes;
 use crate::library::nccl::point_to_point::{self, sends};
-use crate::library::nccl::policy::{self, LARGEST, named, runs};
+use crate::library::nccl::policy::{self, LARGEST, named, runs, wire};
 use crate::machine::nccl::{Algo, Function, Proto};
 use crate::machine::profile::LinkKind;
 use crate::model::algorithm::{Library, Reason};
@@ -149,8 +149,7 @@ fn grain(call: &Call) -> u64 {
 
 /// What sends and receives between all ranks are here.
 fn directly(call: &Call) -> &'static str {
-    let several = call.nodes > 1 && call.per_node() > 1;
-    point_to_point::algorithm(C::AllToAll, several).unwrap_or("pairwise")
+    point_to_point::algorithm(C::AllToAll, call.is_tiered()).unwrap_or("pairwise")
 }
 
 /// A schedule of MSCCL.
@@ -175,7 +174,7 @@ impl Scheduled {
             _ => directly(call),
         };
         let mut part = Part::new(call.collective, call.ranks, Where::All, runs);
-        part.wire = Ratio(if self.proto == Proto::Ll { 2.0 } else { 1.0 });
+        part.wire = wire(self.proto);
         let rule = format!("up to {} B: a schedule of MSCCL for 8 GPUs", self.most);
         let others = match call.collective {
             C::AllReduce => "averages, 8-bit floats and bfloat16 above 8 MiB",

@@ -29,9 +29,6 @@ pub(super) enum Decision {
 /// The sizes for which MI350X run trees with LL inside a node.
 const TREES: std::ops::RangeInclusive<u64> = 64..=262_144;
 
-/// Protocols in RCCL's order.
-const PROTOCOLS: [Proto; 3] = [Proto::Ll, Proto::Ll128, Proto::Simple];
-
 impl Tuner {
     /// `None` if RCCL has no built-in model for so many GPUs a node.
     pub(super) fn new(chip: &'static Chip, ranks: u32, nodes: u32, is_fp8: bool) -> Option<Self> {
@@ -48,7 +45,7 @@ impl Tuner {
         }
         let mut best = (f32::INFINITY, Algo::Ring, Proto::Simple);
         for algo in [Algo::Tree, Algo::Ring] {
-            for proto in PROTOCOLS {
+            for proto in Proto::ALL {
                 let time = self.time(function, (algo, proto), bytes).unwrap_or(f32::INFINITY);
                 if time < best.0 {
                     best = (time, algo, proto);
@@ -116,7 +113,7 @@ impl Tuner {
                 if chain && alone && proto == Proto::Ll {
                     rate = (f64::from(rate) * 1.65) as f32;
                 }
-                Some(rate * (ranks / f64::from(self.steps(function))) as f32)
+                Some(rate * (ranks / f64::from(function.ring_steps(self.ranks))) as f32)
             }
             _ => None,
         }
@@ -132,7 +129,7 @@ impl Tuner {
             return base + 2.0 * (inside + self.nodes.ilog2() as f32 * TREE_STEP[1][p]);
         }
         let over = usize::from(self.nodes > 1);
-        let steps = self.steps(function);
+        let steps = function.ring_steps(self.ranks);
         if matches!(function, Function::Broadcast | Function::Reduce) {
             if self.ring.same {
                 return base + RING_STEP[over][p];
@@ -151,14 +148,6 @@ impl Tuner {
             _ => self.nodes - 1,
         };
         base + ((steps - between) as f32 * inside + between as f32 * RING_STEP[1][p])
-    }
-
-    fn steps(&self, function: Function) -> u32 {
-        match function {
-            Function::AllReduce => 2 * (self.ranks - 1),
-            Function::ReduceScatter | Function::AllGather => self.ranks - 1,
-            Function::Broadcast | Function::Reduce => self.ranks,
-        }
     }
 
     /// The size per rank that limits of protocols count; of an all-reduce the whole vector.

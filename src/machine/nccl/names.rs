@@ -100,6 +100,16 @@ impl Function {
     pub fn gathers(self) -> bool {
         matches!(self, Self::AllGather | Self::ReduceScatter)
     }
+
+    /// Messages that a ring of so many ranks, at least one, sends one after another.
+    #[must_use]
+    pub fn ring_steps(self, ranks: u32) -> u32 {
+        match self {
+            Self::AllReduce => 2 * (ranks - 1),
+            Self::AllGather | Self::ReduceScatter => ranks - 1,
+            Self::Broadcast | Self::Reduce => ranks,
+        }
+    }
 }
 
 impl Algo {

@@ -161,11 +161,8 @@ pub(super) struct Stated<'a> {
 
 impl Stated<'_> {
     /// A parameter with its interval.
-    fn of<T: PartialOrd + Copy>(&self, estimate: Estimate<T>) -> Measured<T> {
+    fn of<T>(&self, estimate: Estimate<T>) -> Measured<T> {
         let Estimate { value, low, high } = estimate;
-        // A profile whose value is far beyond its own interval is refused, and intervals are cut at 0.
-        let low = if low > value { value } else { low };
-        let high = if high < value { value } else { high };
         Measured { low: Some(low), high: Some(high), ..self.alone(value) }
     }
 
