@@ -23,9 +23,12 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
 }
 
 fn learn() -> Result<(), Box<dyn std::error::Error>> {
-    let learned = Study::new(&Clusters::built_in()?)?.learned();
-    fs::write(LEARNED, learned.to_rust()).map_err(|e| format!("{LEARNED}: {e}"))?;
+    let study = Study::new(&Clusters::built_in()?)?;
+    fs::write(LEARNED, study.learned().to_rust()).map_err(|e| format!("{LEARNED}: {e}"))?;
     println!("wrote {LEARNED}");
+    for line in study.words() {
+        println!("{line}");
+    }
     Ok(())
 }
 

@@ -16,7 +16,7 @@ use crate::library::{Call, openmpi};
 use crate::machine::fabric::{Discipline, Fabric, Order, Tier};
 use crate::machine::profile::How;
 use crate::machine::query::{Machine, NodesAre, Query};
-use crate::measure::expect::{CACHE, Expecting, NOTHING, Rules};
+use crate::measure::expect::{Expecting, NOTHING, Rules};
 use crate::model::algorithm::{Algorithm, Guarantee, Library, Registry};
 use crate::model::formula::{At, Form, Notation, Shape};
 
@@ -481,7 +481,6 @@ pub fn cost(registry: &Registry, query: &Query, only: Option<&str>, detail: bool
             .into_iter()
             .chain(by_rank(query, &expecting))
             .chain(peers_nics(query, is_priced && expected.time < ideal.time))
-            .chain(crowded(query, &expecting))
             .chain(han(query, &expecting))
             .collect(),
         notes: unpriced.or(stands_in).into_iter().chain(notes(query, &algorithms)).collect(),
@@ -701,17 +700,6 @@ fn peers_nics(query: &Query, is_below: bool) -> Option<String> {
         "NCCL sends the root's messages through the NIC beside each peer's GPU (PXN): measured times have all NICs \
          of a node, the ideal price has the root's own"
             .to_owned()
-    })
-}
-
-/// What is assumed where many ranks share a host's memory.
-pub(super) fn crowded(query: &Query, expecting: &Expecting<'_>) -> Option<String> {
-    (expecting.is_crowded() && expecting.idle(query.size).is_none()).then(|| {
-        format!(
-            "{} ranks share a host's memory: the expected time counts that of two sockets, up to {CACHE}, which a \
-             core's cache holds, half of it as a logarithm; ideal prices do not",
-            query.shape.ranks.min(query.placement.per_node)
-        )
     })
 }
 

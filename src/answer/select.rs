@@ -494,11 +494,11 @@ pub fn select(
 /// What to know of the times of a library's choice.
 fn of_times(model: &Model<'_>, view: &ChoiceView, policy: &dyn Policy) -> Option<String> {
     let query = model.query;
-    if view.expect.is_some() {
-        return super::cost::crowded(query, model.expecting.as_ref()?);
-    }
     let (own, asked) = query.library().zip(policy.meta().library)?;
-    let is_priced = view.kernel.is_none() && view.time_s.is_some() && query.shape.ranks > 1;
+    let is_priced = view.kernel.is_none()
+        && view.expect.is_none()
+        && view.time_s.is_some()
+        && query.shape.ranks > 1;
     (own != asked && is_priced)
         .then(|| format!("no time is expected: what is known of {} is {own}'s", query.machine.name))
 }

@@ -131,6 +131,11 @@ impl<'r> Ideal<'r> {
         is_exact.then(|| one.prepared.price(Volume::from(size)).bandwidth * LEAST)
     }
 
+    /// The library whose algorithms run, if it is known.
+    pub(super) fn library(&self) -> Option<Library> {
+        self.library
+    }
+
     /// The cost of a call on this machine before its first message.
     pub(super) fn launch(&self) -> Seconds {
         self.fabric.launch

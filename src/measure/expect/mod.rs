@@ -33,6 +33,8 @@ pub use transfer::{Clusters, Learned, Smooth, Study, smooth};
 use runs::Ruler;
 use transfer::{Features, Transfer};
 
+use std::num::NonZeroU32;
+
 use crate::base::collective::Collective;
 use crate::base::error::Result;
 use crate::base::order::sorted;
@@ -42,8 +44,8 @@ use crate::cost::bound::bound;
 use crate::machine::curve::{Curve, Reach};
 use crate::machine::fabric::{Fabric, TierKind};
 use crate::machine::placement::Placement;
-use crate::machine::profile::Calibration;
-use crate::machine::query::{Machine, NodesAre, Query};
+use crate::machine::profile::{Calibration, line_rate};
+use crate::machine::query::{Machine, Query};
 use crate::machine::sample::DataType;
 use crate::model::algorithm::{Library, Registry};
 use crate::model::formula::{Params, Shape};
@@ -164,8 +166,6 @@ pub struct Expecting<'r> {
     is_given: bool,
     /// The multiples of an ideal price between which 8 of 10 real times are.
     around: (Ratio, Ratio),
-    /// Where the ranks of a host ask its memory for more than it moves: what runs where each has its part.
-    crowded: Option<Ideal<'r>>,
     /// The fit of its links, and the α of the outermost.
     fit: Option<(Calibration, Seconds)>,
     /// The same on the machine before its parameters were changed; and on this one, if some are unknown. Both
@@ -229,8 +229,14 @@ impl<'r> Expecting<'r> {
         };
         let changed = machine.stock.as_ref().filter(|stock| **stock != machine.fabric);
         let is_changed = changed.is_some();
-        let changed =
-            changed.filter(|_| known).map(|stock| [stock, &machine.fabric].map(Fabric::or_usual));
+        // What was learned of hosts goes by the network as it is now.
+        let of_network = transfer.as_ref().is_some_and(Transfer::is_of_hosts);
+        let stock = changed.filter(|_| known).map(|stock| match of_network {
+            true => stock.with_network_of(&machine.fabric),
+            false => stock.clone(),
+        });
+        let stock = stock.filter(|stock| *stock != machine.fabric);
+        let changed = stock.map(|stock| [&stock, &machine.fabric].map(Fabric::or_usual));
         let both = changed.as_ref().map(|[stock, now]| {
             let before = match machine.with_all_nics() {
                 Some(machine) => {
@@ -256,15 +262,6 @@ impl<'r> Expecting<'r> {
             Some(name) => Some(Ideal::new(registry, query, &machine.fabric, Some(name))?),
             None => None,
         };
-        let alone = known || machine.stock.is_none() || machine.fit.is_some();
-        let crowded = match (memory(&machine.fabric), crowd(query)) {
-            (Some(rate), by) if by.0 > 1.0 && !alone => {
-                let mut fabric = machine.fabric.clone();
-                fabric.tiers[0].set_bandwidth(rate * Ratio(1.0 / by.0));
-                Some(Ideal::new(registry, query, &fabric, None)?)
-            }
-            _ => None,
-        };
         Ok(Self {
             placement: query.placement,
             collective: query.shape.collective,
@@ -282,7 +279,6 @@ impl<'r> Expecting<'r> {
             ideal,
             is_given: machine.stock.is_none(),
             around: around(query),
-            crowded,
             fit: machine.fit.clone().zip(machine.fabric.tiers.last().and_then(|t| t.link.alpha)),
             both,
             limited: machine.protocol.is_some() && known,
@@ -526,9 +522,12 @@ impl<'r> Expecting<'r> {
             }
         };
         let from = match self.instead {
-            Some(size) => format!(
-                "NCCL has no barrier, PyTorch's is an all-reduce of one element ({size}): {from}"
-            ),
+            Some(size) => {
+                let library = self.ideal.library().unwrap_or(Library::Nccl);
+                format!(
+                    "{library} has no barrier, PyTorch's is an all-reduce of one element ({size}): {from}"
+                )
+            }
             None => from,
         };
         let from = match self.limited && self.estimate(size).is_none() {
@@ -572,11 +571,8 @@ impl<'r> Expecting<'r> {
     /// The expectation from measurements of the unchanged machine.
     #[inline]
     fn known(&self, size: Bytes) -> Option<Expectation> {
-        // A message of no bytes takes what the smallest takes; a barrier has no size.
-        let size = match size {
-            Bytes(0) if self.collective == Collective::Barrier => return None,
-            size => size.max(Bytes(1)),
-        };
+        // A message of no bytes takes what the smallest takes, and so does a barrier.
+        let size = size.max(Bytes(1));
         self.measured(size).or_else(|| {
             let told = self.transfer.as_ref()?.at(size);
             Some(match self.staged {
@@ -604,27 +600,9 @@ impl<'r> Expecting<'r> {
         })
     }
 
-    /// Whether ranks wait for the memory of their host.
-    pub(crate) fn is_crowded(&self) -> bool {
-        self.crowded.is_some()
-    }
-
     /// What runs over the machine's links, with the band of their fit, or else that of ideal prices.
     fn modelled(&self, size: Bytes) -> Expectation {
-        let own = self.ideal.at(size).time;
-        let Some(crowded) = self.crowded.as_ref().filter(|_| own.0 > 0.0) else {
-            return self.over_links(own);
-        };
-        let shared = crowded.at(size).time.0.max(own.0);
-        // What caches hold waits for half of it, as a logarithm; the band reaches to where they hold all, or nothing.
-        let waits = |part: f64, cache: Bytes| {
-            let held = (cache.0 as f64 / size.0 as f64).min(1.0);
-            Seconds(own.0 * (shared / own.0).powf(1.0 - part * held))
-        };
-        let (low, high) = self.around;
-        let time = waits(0.5, CACHE);
-        let (low, high) = (waits(1.0, CACHES) * low, Seconds(shared) * high);
-        Expectation { low, high, ..Expectation::sure(time) }
+        self.over_links(self.ideal.at(size).time)
     }
 
     /// The same of a time over the machine's links.
@@ -746,54 +724,17 @@ const STAGED: Ratio = Ratio(2.0);
 /// (p90) times its price.
 pub const IDEAL: (Ratio, Ratio) = (Ratio(0.5), Ratio(2.0));
 
-/// The same where what is in a node is assumed, or many ranks share a host's memory: two published logs of Open
-/// MPI on four nodes, with 36 and with 96 ranks on each (OCI, RoCE 100G; Azure, HDR), took 0.85 to 4.4 times the
-/// price, which did not count the memory.
-const ON_HOSTS: (Ratio, Ratio) = (Ratio(0.5), Ratio(5.0));
-
 /// The same of a library of hosts between GPUs, which may copy their buffers through the host: 72 published
 /// all-reduces of Open MPI 4.0.5 on 8 to 128 A100 (aistabci/abci2.0benchmark) took 0.95 (p10), 11 (median), 79
 /// (p90) times the price. One that copies nothing is like NCCL.
 const ON_GPUS: (Ratio, Ratio) = (IDEAL.0, Ratio(80.0));
-
-/// What the memory of a host moves: two sockets with six channels of DDR4-2933 each (Intel Xeon Scalable,
-/// second generation, by its data sheet), of which many networks without a node in their profile are made.
-const HOST_MEMORY: Bandwidth = Bandwidth(281.6e9);
-
-/// What it moves for each byte of a message: copied into a shared segment and out of it, each time read,
-/// allocated in a cache and written ("Counting Bytes and FLOPS" on STREAM's pages).
-const MOVED: f64 = 2.0 * 3.0;
-
-/// What a core's cache keeps from the memory of its host. Published logs of Open MPI with 32 to 128 ranks a host
-/// over EDR and HDR (alaska of ukri-excalibur, open-mpi/ompi issue 13082, openucx/ucc 1082) took 1 to 3.5 times what
-/// the memory alone says from here to 128 MiB.
-pub(crate) const CACHE: Bytes = Bytes(1 << 16);
-
-/// The most that the caches of a host keep for each of its cores: one of Azure's HDR hosts, whose processors have
-/// 4 MiB of the third level a core, took a quarter of that up to 1 MiB.
-const CACHES: Bytes = Bytes(4 << 20);
-
-/// How much more than its memory moves the ranks of one host ask for, if each copies at the rate of its port; 1
-/// if that is enough, or ranks do not share a memory. Rates of a few ranks do not show it.
-fn crowd(query: &Query) -> Ratio {
-    let ranks = query.shape.ranks.min(query.placement.per_node);
-    let port = memory(&query.machine.fabric).map_or(0.0, |rate| rate.0);
-    Ratio((f64::from(ranks) * port * MOVED / HOST_MEMORY.0).max(1.0))
-}
-
-/// A rank's rate in the memory that it shares with others of its host.
-fn memory(fabric: &Fabric) -> Option<Bandwidth> {
-    let tier = fabric.tiers.first().filter(|tier| tier.kind == TierKind::Memory)?;
-    tier.link.bandwidth
-}
 
 /// The multiples of an ideal price on the machine of `query`.
 fn around(query: &Query) -> (Ratio, Ratio) {
     if !runs_learned(query) && features(query).is_some() {
         return ON_GPUS;
     }
-    let on_hosts = matches!(query.nodes_are, Some(NodesAre::Hosts { .. }));
-    if on_hosts || crowd(query).0 > 1.0 { ON_HOSTS } else { IDEAL }
+    IDEAL
 }
 
 /// NCCL has no barrier: PyTorch's is an all-reduce of one float over it (`barrier` in
@@ -823,9 +764,33 @@ fn features(query: &Query) -> Option<Features> {
     Features::of(query.machine.hardware.as_ref()?, query.placement.per_node)
 }
 
+/// The same if its ranks are processes on hosts between which MPI runs: with the ports of a host. A machine whose links
+/// were measured knows better, and what a person gave alone is all that is known.
+fn hosts(query: &Query) -> Option<Features> {
+    let Machine { fabric, network, stock, fit, library, .. } = &query.machine;
+    let is_mpi = |id: &str| MPI.iter().any(|of| id.starts_with(of));
+    let has_chips = query.machine.hardware.as_ref().is_some_and(|h| h.generation.is_some())
+        || fabric.tiers.iter().any(|tier| tier.kind == TierKind::Node);
+    let of_hosts = !has_chips && library.as_deref().is_none_or(is_mpi);
+    if !of_hosts || stock.is_none() || fit.is_some() {
+        return None;
+    }
+    let Some(links) = fabric.tiers.last().filter(|tier| tier.kind == TierKind::Network) else {
+        return Some(Features::of_hosts(None, Seconds(0.0), Bandwidth(f64::INFINITY)));
+    };
+    let (alpha, rate) = (links.link.alpha?, links.link.bandwidth?);
+    let ports = links.nics.map_or(query.placement.per_node, NonZeroU32::get);
+    let rate = line_rate(rate).unwrap_or(rate) * Ratio(f64::from(ports));
+    Some(Features::of_hosts(*network, alpha, rate))
+}
+
+/// The libraries of MPI, of all of which the evidence of hosts is.
+const MPI: [&str; 6] = ["openmpi", "mpich", "mvapich", "intelmpi", "impi", "craympich"];
+
 /// What was learned from measured machines about the machine of `query`.
 fn transfer(query: &Query, learned: &Learned) -> Option<Transfer> {
-    let features = features(query).filter(|_| runs_learned(query))?;
+    let of_gpus = || features(query).filter(|_| runs_learned(query));
+    let features = hosts(query).or_else(of_gpus)?;
     Transfer::new(learned, &features, query.shape.collective, query.placement)
 }
 

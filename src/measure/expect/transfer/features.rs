@@ -1,14 +1,17 @@
 //! The features of a machine's hardware that the learned constants use.
 
+use crate::base::quantity::{Bandwidth, Seconds};
 use crate::machine::profile::{Generation, Hardware, LinkKind, NetworkKind};
 use crate::machine::wires::Wires;
 
-/// How the GPUs of a node are connected.
+/// How the ranks of a node are connected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Class {
     NvLink,
     Xgmi,
     Pcie,
+    /// Processes on cores, in whose memory buffers are.
+    Host,
 }
 
 /// What connects nodes, as far as it affects the floor of a call.
@@ -23,6 +26,21 @@ pub(super) enum Net {
     Slingshot,
     /// Between racks that are one NVLink domain each.
     Rack,
+}
+
+impl Net {
+    /// InfiniBand if nobody says.
+    fn of(kind: Option<NetworkKind>) -> Self {
+        match kind {
+            Some(NetworkKind::Roce) => Self::Roce,
+            Some(NetworkKind::Efa) => Self::Efa,
+            Some(NetworkKind::Tcpx) => Self::Tcpx,
+            Some(NetworkKind::Tcpxo) => Self::Tcpxo,
+            Some(NetworkKind::Tcp) => Self::Tcp,
+            Some(NetworkKind::Slingshot) => Self::Slingshot,
+            _ => Self::Ib,
+        }
+    }
 }
 
 /// A machine in the terms of the learned constants.
@@ -51,6 +69,8 @@ pub(in crate::measure::expect) struct Features {
     pub(super) beside: f64,
     /// GB/s of one NIC.
     pub(super) one: f64,
+    /// µs of a small message between hosts.
+    pub(super) alpha: f64,
 }
 
 /// Machines that err alike, with bands of their own.
@@ -69,8 +89,14 @@ impl Group {
 }
 
 impl Features {
+    /// Whether ranks are processes on hosts.
+    pub(super) fn is_host(&self) -> bool {
+        self.class == Class::Host
+    }
+
     pub(super) fn group(&self, nodes: f64) -> Group {
         match (self.class, self.net) {
+            (Class::Host, _) => Group::Usual,
             (Class::Pcie, _) => Group::Pcie,
             (_, Net::Slingshot) if nodes > 1.0 => Group::Slingshot,
             _ => Group::Usual,
@@ -98,16 +124,7 @@ impl Features {
             Some(Generation::Blackwell | Generation::Cdna4) => 5,
             _ => 4,
         };
-        let net = match hardware.network {
-            _ if hardware.is_rack() => Net::Rack,
-            Some(NetworkKind::Roce) => Net::Roce,
-            Some(NetworkKind::Efa) => Net::Efa,
-            Some(NetworkKind::Tcpx) => Net::Tcpx,
-            Some(NetworkKind::Tcpxo) => Net::Tcpxo,
-            Some(NetworkKind::Tcp) => Net::Tcp,
-            Some(NetworkKind::Slingshot) => Net::Slingshot,
-            _ => Net::Ib,
-        };
+        let net = if hardware.is_rack() { Net::Rack } else { Net::of(hardware.network) };
         let nic = hardware.between.map_or(UNKNOWN_NIC, |b| b.0 / 1e9);
         Some(Self {
             class,
@@ -129,7 +146,35 @@ impl Features {
             nics: f64::from(hardware.nics),
             beside: f64::from(hardware.nics.div_ceil(hardware.span)),
             one: nic * f64::from(hardware.span) / f64::from(hardware.nics),
+            alpha: 0.0,
         })
+    }
+
+    /// Hosts on a network, where each has `rate` in all its ports.
+    pub(in crate::measure::expect) fn of_hosts(
+        network: Option<NetworkKind>,
+        alpha: Seconds,
+        rate: Bandwidth,
+    ) -> Self {
+        let rate = rate.0 / 1e9;
+        Self {
+            class: Class::Host,
+            generation: 0,
+            board: String::new(),
+            // What memory moves has constants of its own.
+            rate: f64::INFINITY,
+            wires: Wires::Switch,
+            span: 1,
+            bridged: false,
+            nvls: false,
+            levels: 0,
+            net: Net::of(network),
+            nic: rate,
+            nics: 1.0,
+            beside: 1.0,
+            one: rate,
+            alpha: 1e6 * alpha.0,
+        }
     }
 
     /// GB/s of the NICs of a node if so many GPUs of it are used: each drives those beside it.

@@ -8,10 +8,11 @@ use std::borrow::Cow;
 
 use super::base::{Constants, What};
 use super::features::{Class, Net};
+use super::hosts;
 use super::model::{Band, Bands, Gain, Learned, Model};
 use super::series::Series;
 
-pub(super) static LEARNED: Learned = Learned { families: [COLLECTIVES, EXCHANGES, SENDS] };
+pub(super) static LEARNED: Learned = Learned { families: [COLLECTIVES, EXCHANGES, SENDS, HOSTS] };
 
 #[rustfmt::skip]
 const COLLECTIVES: Model = Model {
@@ -63,6 +64,34 @@ const COLLECTIVES: Model = Model {
         spread: 3.0,
         many_nodes: 0.6,
         many_ranks: 0.6,
+        hosts: hosts::Constants {
+            launch: 0.3,
+            inside: 0.4,
+            crowd: 0.1,
+            between: 1.2,
+            efa: 1.2,
+            tcp: 1.2,
+            shared: 0.1,
+            shared_tcp: 0.2,
+            broadcast: 0.6,
+            reduce: 0.6,
+            gathers: 1.2,
+            all_to_all: 1.5,
+            reduce_scatter: 1.3,
+            rooted: 0.4,
+            barrier: 1.1,
+            each: 0.1,
+            adds: 0.2,
+            adds_beside: 0.01,
+            copies: 0.1,
+            copies_beside: 0.003,
+            gathers_beside: 0.01,
+            reached: 0.7,
+            reached_tcp: 0.5,
+            again: 1.5,
+            overlap: 1.0,
+            overlap_hosts: 1.0,
+        },
     },
     series: Cow::Borrowed(&COLLECTIVES_SERIES),
     bands: Bands {
@@ -409,6 +438,34 @@ const EXCHANGES: Model = Model {
         spread: 3.0,
         many_nodes: 0.6,
         many_ranks: 0.6,
+        hosts: hosts::Constants {
+            launch: 0.3,
+            inside: 0.4,
+            crowd: 0.1,
+            between: 1.2,
+            efa: 1.2,
+            tcp: 1.2,
+            shared: 0.1,
+            shared_tcp: 0.2,
+            broadcast: 0.6,
+            reduce: 0.6,
+            gathers: 1.2,
+            all_to_all: 1.5,
+            reduce_scatter: 1.3,
+            rooted: 0.4,
+            barrier: 1.1,
+            each: 0.1,
+            adds: 0.2,
+            adds_beside: 0.01,
+            copies: 0.1,
+            copies_beside: 0.003,
+            gathers_beside: 0.01,
+            reached: 0.7,
+            reached_tcp: 0.5,
+            again: 1.5,
+            overlap: 1.0,
+            overlap_hosts: 1.0,
+        },
     },
     series: Cow::Borrowed(&EXCHANGES_SERIES),
     bands: Bands {
@@ -643,6 +700,34 @@ const SENDS: Model = Model {
         spread: 3.23378,
         many_nodes: 0.541329,
         many_ranks: 0.619346,
+        hosts: hosts::Constants {
+            launch: 0.3,
+            inside: 0.4,
+            crowd: 0.1,
+            between: 1.2,
+            efa: 1.2,
+            tcp: 1.2,
+            shared: 0.1,
+            shared_tcp: 0.2,
+            broadcast: 0.6,
+            reduce: 0.6,
+            gathers: 1.2,
+            all_to_all: 1.5,
+            reduce_scatter: 1.3,
+            rooted: 0.4,
+            barrier: 1.1,
+            each: 0.1,
+            adds: 0.2,
+            adds_beside: 0.01,
+            copies: 0.1,
+            copies_beside: 0.003,
+            gathers_beside: 0.01,
+            reached: 0.7,
+            reached_tcp: 0.5,
+            again: 1.5,
+            overlap: 1.0,
+            overlap_hosts: 1.0,
+        },
     },
     series: Cow::Borrowed(&SENDS_SERIES),
     bands: Bands {
@@ -827,4 +912,220 @@ static SENDS_SERIES: [Series; 48] = [
     Series { class: Class::NvLink, generation: 4, board: Cow::Borrowed("hgx-h100"), net: Net::Ib, nic: 50.0, mesh: false, what: What::SendRecv, ranks: 16, nodes: 2, from: 32, to: 34, left: [-0.0050527, -0.0059691, -0.0070517, -0.0083306, -0.0098414, -0.011626, -0.013735, -0.016226, -0.019168, -0.022645, -0.026752, -0.031603, -0.037335, -0.044106, -0.052105, -0.061555, -0.072719, -0.085907, -0.10149, -0.11989, -0.14164, -0.16732, -0.19767, -0.23352, -0.27587, -0.3259, -0.38501, -0.45483, -0.53732, -0.63477, -0.74989, -0.88589, -1.0466, -0.91084, -1.0554, -0.89336, -0.75621, -0.64012, -0.54185, -0.45867, -0.38825] },
     Series { class: Class::NvLink, generation: 4, board: Cow::Borrowed("hgx-h100"), net: Net::Ib, nic: 50.0, mesh: false, what: What::SendRecv, ranks: 40, nodes: 10, from: 25, to: 34, left: [-0.0144, -0.017012, -0.020097, -0.023742, -0.028048, -0.033135, -0.039144, -0.046243, -0.05463, -0.064538, -0.076242, -0.090069, -0.1064, -0.1257, -0.1485, -0.17543, -0.20725, -0.24483, -0.28924, -0.34169, -0.40366, -0.47687, -0.56336, -0.66553, -0.78623, -0.92882, -0.80938, -0.69063, -0.81481, -0.76894, -0.89505, -0.97178, -1.0528, -0.96183, -1.0466, -0.88593, -0.74992, -0.63479, -0.53734, -0.45485, -0.38502] },
     Series { class: Class::NvLink, generation: 4, board: Cow::Borrowed("hgx-h100"), net: Net::Ib, nic: 50.0, mesh: false, what: What::SendRecv, ranks: 80, nodes: 10, from: 25, to: 34, left: [0.010802, 0.01276, 0.015075, 0.017809, 0.021038, 0.024854, 0.029362, 0.034687, 0.040977, 0.048409, 0.057189, 0.06756, 0.079813, 0.094288, 0.11139, 0.13159, 0.15545, 0.18365, 0.21695, 0.2563, 0.30278, 0.3577, 0.42257, 0.49921, 0.58974, 0.6967, 0.56272, 0.55027, 0.8123, 0.81971, 0.79697, 0.7995, 0.82392, 0.74915, 0.77288, 0.65423, 0.55379, 0.46877, 0.39681, 0.33589, 0.28433] },
+];
+
+#[rustfmt::skip]
+const HOSTS: Model = Model {
+    constants: Constants {
+        launch: 20.0,
+        launch_slope: 1.0,
+        volta: 1.0,
+        ampere: 1.0,
+        blackwell: 1.0,
+        launch_amd: 20.0,
+        launch_pcie: 20.0,
+        growth: 0.48,
+        growth_pcie: 0.6,
+        growth_all_to_all: 0.5,
+        gathers: 0.7,
+        all_to_all: 0.6,
+        network: 9.0,
+        efa: 4.5,
+        efa_before: 1.5,
+        tcp: 1.5,
+        rack: 2.0,
+        slingshot: 1.5,
+        slingshot_nodes: 0.5,
+        slingshot_others: 1.5,
+        slingshot_ranks: 0.1,
+        slingshot_overlap: 3.0,
+        slingshot_reached: 0.9,
+        by_nodes: 0.5,
+        by_ranks: 0.05,
+        reached_all_reduce: 0.79,
+        reached_nvls: 1.09,
+        reached_gathers: 0.76,
+        reached_all_to_all: 0.6,
+        reached_amd: 0.75,
+        reached_pair: 0.6,
+        reached_host: 0.35,
+        reached_socket: 0.4,
+        reached_nic: 0.8,
+        two_nodes: 1.0,
+        two_nodes_chains: 1.0,
+        copy: 0.5,
+        overlap: 0.66,
+        overlap_nodes: 1.35,
+        overlap_growth: 0.15,
+        old: 1.5,
+        channel: 20.0,
+        channel_before: 0.7,
+        reached_sends: 0.8,
+        spread: 3.0,
+        many_nodes: 0.6,
+        many_ranks: 0.6,
+        hosts: hosts::Constants {
+            launch: 0.0360827,
+            inside: 0.409011,
+            crowd: 0.0712133,
+            between: 1.50131,
+            efa: 2.14233,
+            tcp: 1.09935,
+            shared: 0.0524064,
+            shared_tcp: 0.419762,
+            broadcast: 0.547591,
+            reduce: 0.255831,
+            gathers: 1.42269,
+            all_to_all: 1.12329,
+            reduce_scatter: 1.39198,
+            rooted: 0.144846,
+            barrier: 0.818464,
+            each: 0.130798,
+            adds: 0.381703,
+            adds_beside: 0.0107832,
+            copies: 0.204232,
+            copies_beside: 0.0050538,
+            gathers_beside: 0.017728,
+            reached: 0.504454,
+            reached_tcp: 0.420001,
+            again: 2.05229,
+            overlap: 1.20558,
+            overlap_hosts: 2.56403,
+        },
+    },
+    series: Cow::Borrowed(&HOSTS_SERIES),
+    bands: Bands {
+        near: [
+            [
+                [
+                    [Band::new(0.8380, 0.431, 2.769), Band::new(1.1550, 0.526, 4.092), Band::new(0.8153, 0.467, 2.786)],
+                    [Band::new(0.8380, 0.431, 2.769), Band::new(1.1550, 0.526, 4.092), Band::new(0.8153, 0.467, 2.786)],
+                    [Band::new(0.8380, 0.431, 2.769), Band::new(1.1550, 0.526, 4.092), Band::new(0.8153, 0.467, 2.786)],
+                    [Band::new(0.8380, 0.431, 2.769), Band::new(1.1550, 0.526, 4.092), Band::new(0.8153, 0.467, 2.786)],
+                ],
+                [
+                    [Band::new(0.7825, 0.431, 1.313), Band::new(0.8552, 0.451, 1.238), Band::new(0.7543, 0.365, 1.038)],
+                    [Band::new(0.7825, 0.431, 1.313), Band::new(0.8552, 0.451, 1.238), Band::new(0.7543, 0.365, 1.038)],
+                    [Band::new(0.7825, 0.431, 1.313), Band::new(0.8552, 0.451, 1.238), Band::new(0.7543, 0.365, 1.038)],
+                    [Band::new(0.7825, 0.431, 1.313), Band::new(0.8552, 0.451, 1.238), Band::new(0.7543, 0.365, 1.038)],
+                ],
+            ],
+            [
+                [
+                    [Band::new(0.8380, 0.431, 2.769), Band::new(1.1550, 0.526, 4.092), Band::new(0.8153, 0.467, 2.786)],
+                    [Band::new(0.8380, 0.431, 2.769), Band::new(1.1550, 0.526, 4.092), Band::new(0.8153, 0.467, 2.786)],
+                    [Band::new(0.8380, 0.431, 2.769), Band::new(1.1550, 0.526, 4.092), Band::new(0.8153, 0.467, 2.786)],
+                    [Band::new(0.8380, 0.431, 2.769), Band::new(1.1550, 0.526, 4.092), Band::new(0.8153, 0.467, 2.786)],
+                ],
+                [
+                    [Band::new(0.8380, 0.431, 2.769), Band::new(1.1550, 0.526, 4.092), Band::new(0.8153, 0.467, 2.786)],
+                    [Band::new(0.8380, 0.431, 2.769), Band::new(1.1550, 0.526, 4.092), Band::new(0.8153, 0.467, 2.786)],
+                    [Band::new(0.8380, 0.431, 2.769), Band::new(1.1550, 0.526, 4.092), Band::new(0.8153, 0.467, 2.786)],
+                    [Band::new(0.8380, 0.431, 2.769), Band::new(1.1550, 0.526, 4.092), Band::new(0.8153, 0.467, 2.786)],
+                ],
+            ],
+            [
+                [
+                    [Band::new(0.8380, 0.431, 2.769), Band::new(1.1550, 0.526, 4.092), Band::new(0.8153, 0.467, 2.786)],
+                    [Band::new(0.8380, 0.431, 2.769), Band::new(1.1550, 0.526, 4.092), Band::new(0.8153, 0.467, 2.786)],
+                    [Band::new(0.8380, 0.431, 2.769), Band::new(1.1550, 0.526, 4.092), Band::new(0.8153, 0.467, 2.786)],
+                    [Band::new(0.8380, 0.431, 2.769), Band::new(1.1550, 0.526, 4.092), Band::new(0.8153, 0.467, 2.786)],
+                ],
+                [
+                    [Band::new(0.7825, 0.431, 1.313), Band::new(0.8552, 0.451, 1.238), Band::new(0.7543, 0.365, 1.038)],
+                    [Band::new(0.7825, 0.431, 1.313), Band::new(0.8552, 0.451, 1.238), Band::new(0.7543, 0.365, 1.038)],
+                    [Band::new(0.7825, 0.431, 1.313), Band::new(0.8552, 0.451, 1.238), Band::new(0.7543, 0.365, 1.038)],
+                    [Band::new(0.7825, 0.431, 1.313), Band::new(0.8552, 0.451, 1.238), Band::new(0.7543, 0.365, 1.038)],
+                ],
+            ],
+        ],
+        seen: [
+            [
+                [
+                    [Band::new(0.4145, 0.216, 0.887), Band::new(0.7616, 0.330, 1.750), Band::new(0.7237, 0.387, 1.611)],
+                    [Band::new(0.4239, 0.244, 0.562), Band::new(0.5753, 0.305, 0.630), Band::new(0.6232, 0.375, 0.578)],
+                ],
+                [
+                    [Band::new(0.3543, 0.188, 0.531), Band::new(0.5539, 0.317, 0.825), Band::new(0.7242, 0.416, 1.280)],
+                    [Band::new(0.3060, 0.171, 0.524), Band::new(0.4600, 0.259, 0.746), Band::new(0.6150, 0.345, 0.913)],
+                ],
+            ],
+            [
+                [
+                    [Band::new(0.4145, 0.216, 0.887), Band::new(0.7616, 0.330, 1.750), Band::new(0.7237, 0.387, 1.611)],
+                    [Band::new(0.4239, 0.244, 0.562), Band::new(0.5753, 0.305, 0.630), Band::new(0.6232, 0.375, 0.578)],
+                ],
+                [
+                    [Band::new(0.4145, 0.216, 0.887), Band::new(0.7616, 0.330, 1.750), Band::new(0.7242, 0.416, 1.280)],
+                    [Band::new(0.4239, 0.244, 0.562), Band::new(0.5753, 0.305, 0.630), Band::new(0.6232, 0.375, 0.578)],
+                ],
+            ],
+            [
+                [
+                    [Band::new(0.4145, 0.216, 0.887), Band::new(0.7616, 0.330, 1.750), Band::new(0.7237, 0.387, 1.611)],
+                    [Band::new(0.4239, 0.244, 0.562), Band::new(0.5753, 0.305, 0.630), Band::new(0.6232, 0.375, 0.578)],
+                ],
+                [
+                    [Band::new(0.3543, 0.188, 0.531), Band::new(0.5539, 0.317, 0.825), Band::new(0.7242, 0.416, 1.280)],
+                    [Band::new(0.3060, 0.171, 0.524), Band::new(0.4600, 0.259, 0.746), Band::new(0.6150, 0.345, 0.913)],
+                ],
+            ],
+        ],
+        gains: [
+            [
+                [Gain::new(1.4, 1e1), Gain::new(1.3, 2e1)],
+                [Gain::new(1.4, 6e0), Gain::new(1.2, 1e1)],
+            ],
+            [
+                [Gain::new(1.4, 1e1), Gain::new(1.3, 2e1)],
+                [Gain::new(1.4, 6e0), Gain::new(1.2, 1e1)],
+            ],
+            [
+                [Gain::new(1.4, 1e1), Gain::new(1.3, 2e1)],
+                [Gain::new(1.4, 6e0), Gain::new(1.2, 1e1)],
+            ],
+        ],
+        beyond: [
+            [
+                [
+                    [Band::new(0.0000, 0.000, 0.000), Band::new(0.0000, 0.000, 0.000), Band::new(0.0000, 0.000, 0.000)],
+                    [Band::new(0.0000, 0.000, 0.000), Band::new(0.0000, 0.000, 0.000), Band::new(0.0000, 0.000, 0.000)],
+                    [Band::new(0.0000, 0.000, 0.000), Band::new(0.0000, 0.000, 0.000), Band::new(0.0000, 0.000, 0.000)],
+                ],
+                [
+                    [Band::new(0.0000, 0.000, 0.000), Band::new(0.0000, 0.000, 0.000), Band::new(0.0000, 0.000, 0.000)],
+                    [Band::new(0.0000, 0.000, 0.000), Band::new(0.0000, 0.000, 0.000), Band::new(0.0000, 0.000, 0.000)],
+                    [Band::new(0.0000, 0.000, 0.000), Band::new(0.0000, 0.000, 0.000), Band::new(0.0000, 0.000, 0.000)],
+                ],
+            ],
+            [
+                [
+                    [Band::new(0.0000, 0.000, 0.000), Band::new(0.0000, 0.000, 0.000), Band::new(0.0000, 0.000, 0.000)],
+                    [Band::new(0.0000, 0.000, 0.000), Band::new(0.0000, 0.000, 0.000), Band::new(0.0000, 0.000, 0.000)],
+                    [Band::new(0.0000, 0.000, 0.000), Band::new(0.0000, 0.000, 0.000), Band::new(0.0000, 0.000, 0.000)],
+                ],
+                [
+                    [Band::new(0.0000, 0.000, 0.000), Band::new(0.0000, 0.000, 0.000), Band::new(0.0000, 0.000, 0.000)],
+                    [Band::new(0.0000, 0.000, 0.000), Band::new(0.0000, 0.000, 0.000), Band::new(0.0000, 0.000, 0.000)],
+                    [Band::new(0.0000, 0.000, 0.000), Band::new(0.0000, 0.000, 0.000), Band::new(0.0000, 0.000, 0.000)],
+                ],
+            ],
+            [
+                [
+                    [Band::new(0.0000, 0.000, 0.000), Band::new(0.0000, 0.000, 0.000), Band::new(0.0000, 0.000, 0.000)],
+                    [Band::new(0.0000, 0.000, 0.000), Band::new(0.0000, 0.000, 0.000), Band::new(0.0000, 0.000, 0.000)],
+                    [Band::new(0.0000, 0.000, 0.000), Band::new(0.0000, 0.000, 0.000), Band::new(0.0000, 0.000, 0.000)],
+                ],
+                [
+                    [Band::new(0.0000, 0.000, 0.000), Band::new(0.0000, 0.000, 0.000), Band::new(0.0000, 0.000, 0.000)],
+                    [Band::new(0.0000, 0.000, 0.000), Band::new(0.0000, 0.000, 0.000), Band::new(0.0000, 0.000, 0.000)],
+                    [Band::new(0.0000, 0.000, 0.000), Band::new(0.0000, 0.000, 0.000), Band::new(0.0000, 0.000, 0.000)],
+                ],
+            ],
+        ],
+    },
+};
+
+#[rustfmt::skip]
+static HOSTS_SERIES: [Series; 0] = [
 ];

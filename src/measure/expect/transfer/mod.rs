@@ -14,6 +14,7 @@
 
 mod base;
 mod features;
+mod hosts;
 mod learn;
 #[allow(clippy::approx_constant, reason = "fitted numbers may look like others")]
 mod learned;
@@ -113,7 +114,7 @@ impl Transfer {
         collective: Collective,
         placement: Placement,
     ) -> Option<Self> {
-        let asked = Asked::new(collective, placement)?;
+        let asked = Asked::new(collective, placement, features.is_host())?;
         Some(Self::of(learned.of(asked.family()), features, asked))
     }
 
@@ -149,8 +150,7 @@ impl Transfer {
         }
         rise(&base, &mut residual);
         let several = asked.nodes > 1.0;
-        let domain = !several && asked.ranks > MEASURED_DOMAIN;
-        let widths = learned.widths(features.group(asked.nodes), several, domain);
+        let widths = learned.widths(features.group(asked.nodes), several, asked.is_domain());
         let (bases, half) = (Vec::new(), [[0.0; 2]; OCTAVES]);
         let mut own = Self { base, residual, covered, board, speaks, widths, bases, half };
         own.bases = own.bases();
@@ -202,16 +202,15 @@ impl Transfer {
         from_fn(|k| [ln[k] - low[k], high[k] - ln[k]])
     }
 
+    /// Whether ranks are processes on hosts.
+    pub(super) fn is_of_hosts(&self) -> bool {
+        self.base.asked().hosts
+    }
+
     /// Whether this very board was measured there.
     pub(super) fn has_board(&self, size: Bytes) -> bool {
         let octave = (size.0.max(1) as f64).log2();
         self.board.0 <= octave && octave <= self.board.1
-    }
-
-    /// Whether more ranks of one node are requested than were ever measured together.
-    fn domain(&self) -> bool {
-        let asked = self.base.asked();
-        asked.nodes <= 1.0 && asked.ranks > MEASURED_DOMAIN
     }
 
     /// Seconds for a number of bytes.
@@ -386,10 +385,11 @@ mod tests {
             nics: 8.0,
             beside: 1.0,
             one: 50.0,
+            alpha: 0.0,
         };
         for (ranks, nodes) in [(2, 1), (8, 1), (16, 1), (64, 8), (4096, 512)] {
             let placement = Placement { ranks, per_node: ranks / nodes, order: Order::Block };
-            let asked = Asked::new(Collective::AllReduce, placement).unwrap();
+            let asked = Asked::new(Collective::AllReduce, placement, false).unwrap();
             let transfer = Transfer::of(learned, &features, asked);
             let mut sizes: Vec<u64> = (0..45).flat_map(|k| [1 << k, (1 << k) + 1]).collect();
             sizes.extend((1..45).flat_map(|k| [(1 << k) - 1, 3 << k]));

@@ -4,11 +4,13 @@ use serde::Deserialize;
 
 use crate::base::collective::Collective;
 use crate::base::error::{Error, Result};
-use crate::base::quantity::{Seconds, Volume};
+use crate::base::quantity::{Bandwidth, Seconds, Volume};
 use crate::machine::fabric::Order;
 use crate::machine::placement::Placement;
+use crate::machine::profile::Profile;
 use crate::measure::expect::knots;
 use crate::measure::expect::transfer::base::{Asked, Family};
+use crate::measure::expect::transfer::features::Features;
 
 /// Measured clusters, smoothed.
 #[derive(Debug, Clone, PartialEq)]
@@ -23,6 +25,11 @@ pub(super) struct Cluster {
     /// The group that is left out together.
     pub(super) machine: String,
     pub(super) profile: String,
+    /// Whether its ranks are processes on hosts …
+    pub(super) hosts: bool,
+    /// … and of these the line rate of one, and the time of a small message between two; absent: the profile's.
+    rate: Option<Bandwidth>,
+    alpha: Option<Seconds>,
     /// The library that ran.
     library: String,
     pub(super) published: Option<String>,
@@ -72,6 +79,8 @@ struct Entry {
     name: String,
     machine: Option<String>,
     profile: String,
+    rate: Option<Bandwidth>,
+    alpha: Option<Seconds>,
     library: String,
     published: Option<String>,
     #[serde(default)]
@@ -97,6 +106,7 @@ impl Clusters {
             parse!("evidence/clusters.toml"),
             parse!("evidence/exchanges.toml"),
             parse!("evidence/sends.toml"),
+            parse!("evidence/hosts.toml"),
         ];
         let files = files.into_iter().collect::<Result<Vec<_>>>()?;
         Ok(Self { all: files.into_iter().flat_map(|file| file.all).collect() })
@@ -176,6 +186,9 @@ impl Entry {
         Ok(Cluster {
             machine: self.machine.unwrap_or_else(|| self.name.clone()),
             curves: curves.collect::<Result<_>>()?,
+            hosts: Profile::builtin(&self.profile).is_ok_and(|profile| profile.is_of_hosts()),
+            rate: self.rate,
+            alpha: self.alpha,
             name: self.name,
             profile: self.profile,
             library: self.library,
@@ -184,6 +197,33 @@ impl Entry {
             old: self.old,
             unlike: self.unlike,
         })
+    }
+}
+
+impl Cluster {
+    /// Its hardware with so many ranks on a node.
+    pub(super) fn features(&self, per_node: u32) -> Result<Features> {
+        let profile = Profile::builtin(&self.profile)?;
+        if !self.hosts {
+            let hardware = profile.hardware();
+            return hardware.as_ref().and_then(|h| Features::of(h, per_node)).ok_or_else(|| {
+                let what = "not a machine of hosts, or of GPUs with known links between them";
+                Error::input(format!("{} is {what}", self.profile)).help(
+                    "name a built-in machine with NVLink, xGMI or PCIe, or a network of hosts",
+                )
+            });
+        }
+        let links = profile.tiers.last();
+        let alpha = links.and_then(|l| l.alpha.as_ref()).map(|alpha| alpha.value);
+        let rate = links.and_then(|l| l.bandwidth.as_ref()).map(|rate| rate.value);
+        let (alpha, rate) = (self.alpha.or(alpha), self.rate.or(rate));
+        alpha
+            .zip(rate)
+            .map(|(alpha, rate)| Features::of_hosts(profile.network, alpha, rate))
+            .ok_or_else(|| {
+                Error::input(format!("{} has no α or no rate", self.profile))
+                    .help("give `alpha` and `rate`")
+            })
     }
 }
 
@@ -197,10 +237,10 @@ impl Curve {
     }
 
     /// What it answers, if that family is learned from it.
-    pub(super) fn asked(&self, family: Family) -> Option<Asked> {
+    pub(super) fn asked(&self, family: Family, hosts: bool) -> Option<Asked> {
         let per_node = self.ranks / self.nodes;
         let placement = Placement { ranks: self.ranks, per_node, order: Order::Block };
-        let asked = Asked::new(self.collective, placement);
+        let asked = Asked::new(self.collective, placement, hosts);
         asked.filter(|asked| family.learns(asked))
     }
 

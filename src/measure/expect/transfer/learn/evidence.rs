@@ -4,8 +4,7 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use super::clusters::Clusters;
-use crate::base::error::{Error, Result};
-use crate::machine::profile::Profile;
+use crate::base::error::Result;
 use crate::measure::expect::transfer::OCTAVES;
 use crate::measure::expect::transfer::base::{Asked, Family};
 use crate::measure::expect::transfer::features::Features;
@@ -29,18 +28,10 @@ pub(super) struct Line {
 /// All lines, and the position of each one's values among all values.
 #[derive(Debug, Clone)]
 pub(super) struct Evidence {
+    pub(super) family: Family,
     pub(super) machines: Vec<String>,
     pub(super) lines: Vec<Line>,
     pub(super) starts: Vec<usize>,
-}
-
-/// The hardware of a built-in machine.
-pub(super) fn features(profile: &str, per_node: u32) -> Result<Features> {
-    let hardware = Profile::builtin(profile)?.hardware();
-    hardware.as_ref().and_then(|h| Features::of(h, per_node)).ok_or_else(|| {
-        Error::input(format!("{profile} is not a GPU machine with known links between its GPUs"))
-            .help("name a built-in machine with NVLink, xGMI or PCIe")
-    })
 }
 
 impl Evidence {
@@ -49,18 +40,21 @@ impl Evidence {
         let mut found: BTreeMap<_, (usize, Vec<_>)> = BTreeMap::new();
         for (i, cluster) in clusters.all.iter().enumerate() {
             for curve in &cluster.curves {
-                let Some(asked) = curve.asked(family) else { continue };
+                let Some(asked) = curve.asked(family, cluster.hosts) else { continue };
                 let (own, is) = (cluster.machine.clone(), cluster.unlike);
-                let key = (own, asked.what, curve.ranks, curve.nodes, is);
+                // Hosts may be on two networks.
+                let on = cluster.profile.clone();
+                let key = (own, on, asked.what, curve.ranks, curve.nodes, is);
                 found.entry(key).or_insert((i, Vec::new())).1.push((asked, curve));
             }
         }
         let mut machines: Vec<String> = found.keys().map(|k| k.0.clone()).collect();
         machines.dedup();
         let (mut lines, mut starts, mut count) = (Vec::new(), Vec::new(), 0);
-        for ((machine, what, ranks, nodes, unlike), (cluster, curves)) in found {
+        for ((machine, _, what, ranks, nodes, unlike), (cluster, curves)) in found {
             let cluster = &clusters.all[cluster];
-            let features = features(&cluster.profile, ranks / nodes)
+            let features = cluster
+                .features(ranks / nodes)
                 .map_err(|e| e.at(format!("evidence of {}", cluster.name)))?;
             let mut octaves: Vec<u8> = curves.iter().flat_map(|c| c.1.octaves()).collect();
             octaves.sort_unstable();
@@ -96,7 +90,7 @@ impl Evidence {
             });
         }
         starts.push(count);
-        Ok(Self { machines, lines, starts })
+        Ok(Self { family, machines, lines, starts })
     }
 
     /// How many values there are.

@@ -7,8 +7,10 @@
 //! The weight of a value is (values of its machine)^−0.6, so a machine with many tables does not dominate.
 //! A constant without evidence keeps its starting value.
 
+use std::ops::Range;
+
 use super::evidence::{Evidence, Line};
-use crate::measure::expect::transfer::base::{Base, Constants};
+use crate::measure::expect::transfer::base::{Base, Constants, Family};
 
 /// A constant with its starting value and the scale, as a logarithm, on which it may easily move.
 pub(super) struct Unknown {
@@ -19,10 +21,10 @@ pub(super) struct Unknown {
 }
 
 macro_rules! unknown {
-    ($($name:ident $start:literal $spread:literal)*) => {
+    ($($($name:ident).+ $start:literal $spread:literal)*) => {
         [$(Unknown {
-            name: stringify!($name),
-            at: |k| &mut k.$name,
+            name: stringify!($($name).+),
+            at: |k| &mut k.$($name).+,
             start: $start,
             spread: $spread,
         }),*]
@@ -30,7 +32,10 @@ macro_rules! unknown {
 }
 
 /// How many constants there are.
-pub(super) const COUNT: usize = 47;
+pub(super) const COUNT: usize = 73;
+
+/// Those before this one are of GPUs, the others of hosts.
+const HOSTS: usize = 47;
 
 pub(super) const UNKNOWNS: [Unknown; COUNT] = unknown![
     launch 20.0 1.0
@@ -80,6 +85,32 @@ pub(super) const UNKNOWNS: [Unknown; COUNT] = unknown![
     spread 3.0 0.7
     many_nodes 0.6 0.5
     many_ranks 0.6 0.5
+    hosts.launch 0.3 1.0
+    hosts.inside 0.4 1.0
+    hosts.crowd 0.1 0.7
+    hosts.between 1.2 1.0
+    hosts.efa 1.2 1.0
+    hosts.tcp 1.2 1.0
+    hosts.shared 0.1 0.7
+    hosts.shared_tcp 0.2 0.7
+    hosts.broadcast 0.6 0.7
+    hosts.reduce 0.6 0.7
+    hosts.gathers 1.2 0.7
+    hosts.all_to_all 1.5 0.7
+    hosts.reduce_scatter 1.3 0.7
+    hosts.rooted 0.4 0.7
+    hosts.barrier 1.1 0.7
+    hosts.each 0.1 1.0
+    hosts.adds 0.2 1.0
+    hosts.adds_beside 0.01 1.0
+    hosts.copies 0.1 1.0
+    hosts.copies_beside 0.003 1.0
+    hosts.gathers_beside 0.01 1.0
+    hosts.reached 0.7 0.5
+    hosts.reached_tcp 0.5 0.7
+    hosts.again 1.5 0.5
+    hosts.overlap 1.0 0.7
+    hosts.overlap_hosts 1.0 0.7
 ];
 
 /// The logarithms of the constants.
@@ -88,6 +119,11 @@ pub(super) type Logs = [f64; COUNT];
 /// The starting values of a fit.
 pub(super) fn start() -> Logs {
     UNKNOWNS.map(|u| u.start.ln())
+}
+
+/// The constants of a family.
+fn own(family: Family) -> Range<usize> {
+    if family == Family::Hosts { HOSTS..COUNT } else { 0..HOSTS }
 }
 
 /// Their values.
@@ -137,7 +173,7 @@ pub(super) fn fit(evidence: &Evidence, which: impl Fn(&Line) -> bool, from: &Log
     let mut now = loss(&lines, weight, &x);
     let mut damping = 1e-3;
     for _ in 0..ROUNDS {
-        let (hessian, gradient) = slopes(&lines, weight, &x);
+        let (hessian, gradient) = slopes(&lines, own(evidence.family), weight, &x);
         let mut better = None;
         for _ in 0..12 {
             let mut a = hessian;
@@ -185,13 +221,18 @@ fn loss(lines: &[&Line], weight: impl Fn(&Line) -> f64, x: &Logs) -> f64 {
 type Square = [[f64; COUNT]; COUNT];
 
 /// The matrix of Gauss and Newton and half the gradient.
-fn slopes(lines: &[&Line], weight: impl Fn(&Line) -> f64, x: &Logs) -> (Square, Logs) {
+fn slopes(
+    lines: &[&Line],
+    own: Range<usize>,
+    weight: impl Fn(&Line) -> f64,
+    x: &Logs,
+) -> (Square, Logs) {
     let k = constants(x);
-    let near: Vec<Constants> = (0..COUNT)
+    let near: Vec<(usize, Constants)> = own
         .map(|i| {
             let mut other = *x;
             other[i] += STEP;
-            constants(&other)
+            (i, constants(&other))
         })
         .collect();
     let (mut h, mut g) = ([[0.0; COUNT]; COUNT], [0.0; COUNT]);
@@ -200,8 +241,7 @@ fn slopes(lines: &[&Line], weight: impl Fn(&Line) -> f64, x: &Logs) -> (Square, 
         // Most constants do not affect most lines.
         let moved: Vec<(usize, Base)> = near
             .iter()
-            .map(|k| base(k, line))
-            .enumerate()
+            .map(|(i, k)| (*i, base(k, line)))
             .filter(|(_, there)| *there != here)
             .collect();
         let line_weight = weight(line) / (SOFT * SOFT);

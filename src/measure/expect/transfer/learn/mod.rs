@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! evidence   ln t of every curve at every octave; versions of one machine averaged
-//! base       47 constants, by least squares                              (fit)
+//! base       47 constants of GPUs, 26 of hosts, by least squares         (fit)
 //! series     the residuals by a Gaussian process                         (process)
 //! bands      quantiles of a machine's errors by the model without it     (widths)
 //! ```
@@ -52,14 +52,22 @@ impl Study {
     /// # Errors
     /// A profile is not built in, or is not a GPU machine.
     pub fn new(clusters: &Clusters) -> Result<Self> {
-        let [collectives, exchanges, sends] = Family::ALL.map(|f| Part::new(clusters, f));
-        Ok(Self { parts: [collectives?, exchanges?, sends?] })
+        let [collectives, exchanges, sends, hosts] = Family::ALL.map(|f| Part::new(clusters, f));
+        Ok(Self { parts: [collectives?, exchanges?, sends?, hosts?] })
     }
 
     /// What was learned from all of them.
     #[must_use]
     pub fn learned(&self) -> Learned {
         Learned { families: self.parts.each_ref().map(Part::learned) }
+    }
+
+    /// The error of each family on machines that are left out.
+    pub fn words(&self) -> impl Iterator<Item = String> {
+        let name = |family: Family| format!("{family:?}").to_lowercase();
+        self.parts
+            .iter()
+            .map(move |part| format!("{}: {}", name(part.evidence.family), part.held.words()))
     }
 
     /// What was learned from the others; from all of them if `machine` is not among them.
@@ -73,7 +81,8 @@ impl Study {
 #[derive(Debug, Clone)]
 struct Part {
     evidence: Evidence,
-    inverse: Inverse,
+    /// Absent for a family without series.
+    inverse: Option<Inverse>,
     constants: Logs,
     /// For each machine, the model without it.
     left_out: Vec<Logs>,
@@ -84,7 +93,8 @@ impl Part {
     fn new(clusters: &Clusters, family: Family) -> Result<Self> {
         let evidence = Evidence::new(clusters, family)?;
         let constants = fit::fit(&evidence, |_| true, &fit::start());
-        let inverse = Inverse::of(evidence.covariance(), evidence.len());
+        let inverse =
+            family.has_series().then(|| Inverse::of(evidence.covariance(), evidence.len()));
         let left_out = (0..evidence.machines.len())
             .map(|g| fit::fit(&evidence, |line| line.machine != g, &constants));
         let left_out = left_out.collect();
@@ -122,7 +132,11 @@ impl Part {
 
     /// Constants with the series of the lines that are not `out`.
     fn model(&self, logs: &Logs, out: impl Fn(&Line) -> bool) -> Model {
-        let weights = self.inverse.weights(&self.left(logs), &self.evidence.places(&out));
+        let constants = fit::constants(logs);
+        let Some(inverse) = &self.inverse else {
+            return Model { constants, series: Cow::Borrowed(&[]), bands: Bands::default() };
+        };
+        let weights = inverse.weights(&self.left(logs), &self.evidence.places(&out));
         let lines = self.evidence.lines.iter().zip(self.evidence.starts.windows(2));
         let series = lines.filter(|(line, _)| !out(line)).map(|(line, at)| {
             let left = std::array::from_fn(|k| {
@@ -131,11 +145,7 @@ impl Part {
             });
             Series { left, ..line.series.clone() }
         });
-        Model {
-            constants: fit::constants(logs),
-            series: Cow::Owned(series.collect()),
-            bands: Bands::default(),
-        }
+        Model { constants, series: Cow::Owned(series.collect()), bands: Bands::default() }
     }
 
     /// Every curve at every octave by the model without its machine.
@@ -145,8 +155,8 @@ impl Part {
             let model = self.bare(g);
             for cluster in clusters.all.iter().filter(|c| c.machine == *machine) {
                 for curve in &cluster.curves {
-                    let Some(asked) = curve.asked(family) else { continue };
-                    let features = evidence::features(&cluster.profile, curve.ranks / curve.nodes)?;
+                    let Some(asked) = curve.asked(family, cluster.hosts) else { continue };
+                    let features = cluster.features(curve.ranks / curve.nodes)?;
                     let transfer = Transfer::of(&model, &features, asked);
                     let first = points.len();
                     points.extend(curve.octaves().filter_map(|k| {
@@ -157,7 +167,7 @@ impl Part {
                             machine: g,
                             group: features.group(asked.nodes),
                             several: asked.nodes > 1.0,
-                            domain: transfer.domain(),
+                            domain: asked.is_domain(),
                             near: near as usize,
                             region: region(Bytes(1 << k)),
                             step: transfer.beyond(octave, near),
@@ -177,6 +187,7 @@ impl Part {
     /// Each machine by its own values on fewer ranks, and by the other machines.
     fn beyond(&self) -> Vec<widths::Beyond> {
         let mut all = Vec::new();
+        let Some(inverse) = &self.inverse else { return all };
         for g in 0..self.evidence.machines.len() {
             let own = || self.evidence.lines.iter().filter(|line| line.machine == g);
             let mut ranks: Vec<u32> = own().map(|line| line.series.ranks).collect();
@@ -186,7 +197,7 @@ impl Part {
             for &most in ranks.iter().rev().skip(1) {
                 let out = |line: &Line| line.machine == g && line.series.ranks > most;
                 let places = self.evidence.places(out);
-                let told = self.inverse.told(&left, &places);
+                let told = inverse.told(&left, &places);
                 // Going from one node to several adds an unmeasured tier.
                 let spread = own().any(|l| l.series.ranks <= most && l.series.nodes > 1);
                 let values = self.evidence.lines.iter().filter(|line| out(line));

@@ -306,6 +306,24 @@ impl Held {
         all
     }
 
+    /// The errors in words, each machine left out.
+    pub(super) fn words(&self) -> String {
+        let errors: Errors = self.points.iter().map(|p| (p.machine, p.error)).collect();
+        let (median, p90) = errors.figures().unwrap_or_default();
+        let halves = self.halves();
+        let held = |of: &(&Point, &f64)| of.0.error.abs() <= *of.1;
+        let inside = self.points.iter().zip(&halves).filter(held).count();
+        let all = self.points.len();
+        format!(
+            "{all} sizes of {} machines, each left out: {:.1} % off in the median, {:.0} % at the 90th percentile, {:.0} % in \
+             the band",
+            errors.machines(),
+            100.0 * median,
+            100.0 * p90,
+            100.0 * inside as f64 / all.max(1) as f64
+        )
+    }
+
     /// Half the width of each point's band, from the errors of the other machines.
     fn halves(&self) -> Vec<f64> {
         let machines = self.points.iter().map(|p| p.machine + 1).max().unwrap_or(0);

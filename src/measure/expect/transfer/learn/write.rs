@@ -17,6 +17,7 @@ use std::borrow::Cow;
 
 use super::base::{Constants, What};
 use super::features::{Class, Net};
+use super::hosts;
 use super::model::{Band, Bands, Gain, Learned, Model};
 use super::series::Series;
 
@@ -48,10 +49,15 @@ impl Model {
     fn write(&self, name: &str, out: &mut String) -> std::fmt::Result {
         writeln!(out, "#[rustfmt::skip]\nconst {name}: Model = Model {{")?;
         writeln!(out, "    constants: Constants {{")?;
+        let mut hosts = String::new();
         for unknown in &fit::UNKNOWNS {
-            let value = fit::value(&self.constants, unknown);
-            writeln!(out, "        {}: {},", unknown.name, number(value, 6))?;
+            let value = number(fit::value(&self.constants, unknown), 6);
+            match unknown.name.strip_prefix("hosts.") {
+                Some(name) => writeln!(hosts, "            {name}: {value},")?,
+                None => writeln!(out, "        {}: {value},", unknown.name)?,
+            }
         }
+        writeln!(out, "        hosts: hosts::Constants {{\n{hosts}        }},")?;
         writeln!(out, "    }},\n    series: Cow::Borrowed(&{name}_SERIES),\n    bands: Bands {{")?;
         let band = |b: &Band| format!("Band::new({:.4}, {:.3}, {:.3})", b.half, b.median, b.p90);
         writeln!(
