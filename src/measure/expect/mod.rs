@@ -45,7 +45,7 @@ use crate::machine::curve::{Curve, Reach};
 use crate::machine::fabric::{Fabric, TierKind};
 use crate::machine::placement::Placement;
 use crate::machine::profile::{Calibration, line_rate};
-use crate::machine::query::{Machine, Query};
+use crate::machine::query::{Machine, NodesAre, Query};
 use crate::machine::sample::DataType;
 use crate::model::algorithm::{Library, Registry};
 use crate::model::formula::{Params, Shape};
@@ -574,12 +574,25 @@ impl<'r> Expecting<'r> {
         // A message of no bytes takes what the smallest takes, and so does a barrier.
         let size = size.max(Bytes(1));
         self.measured(size).or_else(|| {
-            let told = self.transfer.as_ref()?.at(size);
+            let transfer = self.transfer.as_ref()?;
+            let told = transfer.at(size);
             Some(match self.staged {
+                _ if transfer.is_of_hosts() => self.as_dear_as_it_runs(told, size),
                 true => Expectation { high: told.high * STAGED, error: None, ..told },
                 false => told,
             })
         })
+    }
+
+    /// What was learned of hosts knows nothing of algorithms. Where the library's rules choose one whose price is above what
+    /// others took, it takes longer, too: see [`CHEAPER`].
+    fn as_dear_as_it_runs(&self, told: Expectation, size: Bytes) -> Expectation {
+        let beyond = (self.ideal.at(size).time.0 / told.time.0).ln();
+        if beyond <= 0.0 || !self.ideal.is_ruled(size) {
+            return told;
+        }
+        let raised = (beyond - CHEAPER * beyond.min(1.0)).exp();
+        told.times(Ratio(raised)).wider((CHEAPER * beyond.min(1.5)).exp())
     }
 
     /// The expectation from this machine's own curve.
@@ -715,6 +728,11 @@ enum Shift {
     Unknown,
 }
 
+/// The part of what a price is above the learned time, as logarithms, that it does not take longer, up to one: of 2,508 published
+/// times of MPI whose price is higher than what was learned, the median is 0.94 times what this says (1.4 times what was
+/// learned), and 81 % are in bands that are wider by as much.
+const CHEAPER: f64 = 0.3;
+
 /// How much longer than on GPUs that access each other's memory a call may take on those that do not: all
 /// that they send each other is written to the host's memory and read from it. No such box was measured.
 const STAGED: Ratio = Ratio(2.0);
@@ -764,14 +782,16 @@ fn features(query: &Query) -> Option<Features> {
     Features::of(query.machine.hardware.as_ref()?, query.placement.per_node)
 }
 
-/// The same if its ranks are processes on hosts between which MPI runs: with the ports of a host. A machine whose links
-/// were measured knows better, and what a person gave alone is all that is known.
+/// The same if its ranks are processes on hosts between which MPI runs: with the ports of a host. Where no library is
+/// named, one rank a node may be a GPU. A machine whose links were measured knows better, and what a person gave alone is
+/// all that is known.
 fn hosts(query: &Query) -> Option<Features> {
     let Machine { fabric, network, stock, fit, library, .. } = &query.machine;
     let is_mpi = |id: &str| MPI.iter().any(|of| id.starts_with(of));
     let has_chips = query.machine.hardware.as_ref().is_some_and(|h| h.generation.is_some())
         || fabric.tiers.iter().any(|tier| tier.kind == TierKind::Node);
-    let of_hosts = !has_chips && library.as_deref().is_none_or(is_mpi);
+    let are_hosts = || matches!(query.nodes_are, Some(NodesAre::Hosts { .. }));
+    let of_hosts = !has_chips && library.as_deref().map_or_else(are_hosts, is_mpi);
     if !of_hosts || stock.is_none() || fit.is_some() {
         return None;
     }

@@ -43,8 +43,8 @@ impl Family {
     pub(super) const ALL: [Self; 4] =
         [Self::Collectives, Self::Exchanges, Self::Sends, Self::Hosts];
 
-    /// Whether the residuals of its series are learned, too. Those of hosts say little of another host: with a
-    /// Gaussian process over them the median error fell from 41 to 39 %.
+    /// Whether the residuals of its series are learned, too. Those of hosts say little of another host
+    /// (docs/background/accuracy.md).
     pub(super) fn has_series(self) -> bool {
         self != Self::Hosts
     }

@@ -40,11 +40,13 @@ pub(super) struct Constants {
     pub(super) copies: f64,
     pub(super) copies_beside: f64,
     pub(super) gathers_beside: f64,
-    /// The part of the ports' line rate that is reached, and that over TCP; sums cross it so many times as often
-    /// as they need to.
+    /// The part of the ports' line rate that is reached; ns that a host works for a byte which leaves it, and that
+    /// over TCP; how much more often than they need to sums leave it, as a power of its ranks, and over TCP besides.
     pub(super) reached: f64,
-    pub(super) reached_tcp: f64,
+    pub(super) wire: f64,
+    pub(super) wire_tcp: f64,
     pub(super) again: f64,
+    pub(super) again_tcp: f64,
     /// c on one host and on several.
     pub(super) overlap: f64,
     pub(super) overlap_hosts: f64,
@@ -90,9 +92,13 @@ pub(super) fn form(k: &Constants, machine: &Features, asked: &Asked) -> [f64; 3]
         What::Broadcast | What::Reduce => 1.0,
         _ => (hosts - 1.0) / hosts,
     };
-    let times = if sums { k.again } else { 1.0 };
-    let reached = if over_tcp { k.reached_tcp } else { k.reached };
-    let ports = 1e3 * machine.one * reached;
-    let bytes = 1e-3 * memory + times * leaves / ports;
+    let times = match sums {
+        true if over_tcp => k.again_tcp * each.powf(k.again),
+        true => each.powf(k.again),
+        false => 1.0,
+    };
+    let wire = if over_tcp { k.wire_tcp } else { k.wire };
+    let port = 1.0 / (machine.one * k.reached) + wire;
+    let bytes = 1e-3 * (memory + times * leaves * port);
     [latency, bytes, if several { k.overlap_hosts } else { k.overlap }]
 }

@@ -32,7 +32,7 @@ macro_rules! unknown {
 }
 
 /// How many constants there are.
-pub(super) const COUNT: usize = 73;
+pub(super) const COUNT: usize = 75;
 
 /// Those before this one are of GPUs, the others of hosts.
 const HOSTS: usize = 47;
@@ -106,9 +106,11 @@ pub(super) const UNKNOWNS: [Unknown; COUNT] = unknown![
     hosts.copies 0.1 1.0
     hosts.copies_beside 0.003 1.0
     hosts.gathers_beside 0.01 1.0
-    hosts.reached 0.7 0.5
-    hosts.reached_tcp 0.5 0.7
-    hosts.again 1.5 0.5
+    hosts.reached 0.9 0.1
+    hosts.wire 0.1 1.0
+    hosts.wire_tcp 0.5 1.0
+    hosts.again 0.2 1.0
+    hosts.again_tcp 2.0 0.7
     hosts.overlap 1.0 0.7
     hosts.overlap_hosts 1.0 0.7
 ];

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! evidence   ln t of every curve at every octave; versions of one machine averaged
-//! base       47 constants of GPUs, 26 of hosts, by least squares         (fit)
+//! base       47 constants of GPUs, 28 of hosts, by least squares         (fit)
 //! series     the residuals by a Gaussian process                         (process)
 //! bands      quantiles of a machine's errors by the model without it     (widths)
 //! ```
