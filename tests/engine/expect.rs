@@ -294,8 +294,9 @@ fn mpi_between_hosts_goes_by_hosts_ranks_and_network() {
     };
     for collective in [AllReduce, AllGather, AllToAll, Broadcast, Gather, Reduce, Barrier] {
         let sizes = 0..if collective == Barrier { 1 } else { 34 };
+        // By the rules of a library a larger call may run something faster: these have none.
         for (machine, ranks, nodes) in
-            [("shm-x86", 2, 1), ("shm-x86", 128, 1), ("ib-hdr", 8, 8), ("tcp-25g", 4096, 64)]
+            [("roce-400g", 16, 2), ("ib-ndr", 1024, 8), ("ib-xdr", 4096, 64)]
         {
             let query = query(machine, collective, ranks, nodes);
             let of: Vec<f64> = sizes.clone().map(|k| time(&query, 1 << k)).collect();
@@ -412,7 +413,8 @@ fn the_switches_of_a_network_add_only_where_it_is_asked_for() {
         let adding = Expecting::of(&registry, &asked, Some("inc")).unwrap();
         let (adds, ideal) = (adding.time(Bytes(8)), adding.ideal(Bytes(8)).time);
         assert!(ideal > message.time(Bytes(8)) && ideal.0 < 3e-6, "{ideal}");
-        assert!(adds >= ideal && adds.0 < 0.5 * expecting.time(Bytes(8)).0, "{adds}");
+        let most = 0.5 * expecting.time(Bytes(8)).0;
+        assert!(adds > message.time(Bytes(8)) && adds.0 < most, "{adds}");
     }
 }
 

@@ -413,14 +413,6 @@ impl Profile {
         }
     }
 
-    /// Whether its ranks are processes on hosts, with buffers in their memory: nothing but memory and a network is
-    /// between them, and no chip is named.
-    #[must_use]
-    pub fn is_of_hosts(&self) -> bool {
-        let mut kinds = (0..self.tiers.len()).map(|i| self.tier_kind(i));
-        self.generation.is_none() && kinds.all(|kind| kind != TierKind::Node)
-    }
-
     /// Whether the switches inside a node add and multicast, which NCCL calls NVLS.
     #[must_use]
     pub fn has_nvls(&self) -> bool {

@@ -8,7 +8,7 @@
 //! ```
 //!
 //! A machine is described by its hardware: how its GPUs are connected, their generation, the network and
-//! its rate. The constants, the series and the bands are fitted to published points of 30 machines
+//! its rate. Between processes on hosts MPI runs, with constants of its own and no series (hosts). The constants, the series and the bands are fitted to published points of 30 machines
 //! ([`learn`] produces [`learned`] from them); errors and bands are those on held-out machines
 //! (docs/background/accuracy.md).
 

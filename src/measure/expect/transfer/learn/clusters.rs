@@ -67,6 +67,9 @@ pub(super) struct Curve {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct File {
+    /// Whether all ranks are processes on hosts.
+    #[serde(default)]
+    hosts: bool,
     cluster: Vec<Entry>,
 }
 
@@ -122,7 +125,7 @@ impl Clusters {
                 .at(origin)
                 .help("write entries like those in evidence/clusters.toml")
         })?;
-        let all = file.cluster.into_iter().map(|entry| entry.read(origin));
+        let all = file.cluster.into_iter().map(|entry| entry.read(file.hosts, origin));
         Ok(Self { all: all.collect::<Result<_>>()? })
     }
 
@@ -132,13 +135,13 @@ impl Clusters {
         self.all.iter().find(|c| c.name == cluster).map(|c| c.machine.as_str())
     }
 
-    /// The measurements of `collective` on the hardware of a built-in machine.
+    /// The measurements of `collective` on the hardware of a built-in machine, of which hosts have their ranks alone.
     pub(crate) fn measured(
         &self,
         profile: &str,
         collective: Collective,
     ) -> impl Iterator<Item = Measured<'_>> {
-        let of = self.all.iter().filter(move |c| c.profile == profile);
+        let of = self.all.iter().filter(move |c| c.profile == profile && !c.hosts);
         of.flat_map(move |c| {
             let curves = c.curves.iter().filter(move |curve| curve.collective == collective);
             curves.map(|curve| Measured {
@@ -160,7 +163,7 @@ impl Clusters {
 }
 
 impl Entry {
-    fn read(self, origin: &str) -> Result<Cluster> {
+    fn read(self, hosts: bool, origin: &str) -> Result<Cluster> {
         let place = format!("{origin}: cluster {}", self.name);
         let curves = self.curves.into_iter().map(|(collective, ranks, nodes, scatter, at, us)| {
             let wrong = |what: &str, help: &str| {
@@ -186,7 +189,7 @@ impl Entry {
         Ok(Cluster {
             machine: self.machine.unwrap_or_else(|| self.name.clone()),
             curves: curves.collect::<Result<_>>()?,
-            hosts: Profile::builtin(&self.profile).is_ok_and(|profile| profile.is_of_hosts()),
+            hosts,
             rate: self.rate,
             alpha: self.alpha,
             name: self.name,
