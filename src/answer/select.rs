@@ -272,10 +272,22 @@ struct Model<'a> {
 }
 
 impl<'a> Model<'a> {
-    fn new(registry: &'a Registry, query: &'a Query, of_engine: bool) -> Result<Self> {
+    fn new(
+        registry: &'a Registry,
+        query: &'a Query,
+        (policy, of_engine): (&dyn Policy, bool),
+    ) -> Result<Self> {
         let found = candidates(registry, &query.shape, &query.machine.fabric);
         let ready = known(found, of_engine)?.map_or_else(Vec::new, |(ready, _)| ready);
-        let expecting = known(Expecting::new(registry, query), of_engine)?;
+        let between_hosts = policy.meta().library.and_then(|own| with_library(query, own));
+        let expecting = match between_hosts {
+            Some(asked) => Expecting::new(registry, &asked).ok().filter(Expecting::is_of_hosts),
+            None => None,
+        };
+        let expecting = match expecting {
+            Some(of_hosts) => Some(of_hosts),
+            None => known(Expecting::new(registry, query), of_engine)?,
+        };
         let kernels = if of_engine { Kernels::new(registry, query).ok() } else { None };
         Ok(Self { registry, query, ready, expecting, kernels })
     }
@@ -425,7 +437,7 @@ pub fn select(
 ) -> Result<Select> {
     let rivals = policy.rivals();
     let of_engine = !rivals.is_empty() || versus.is_some_and(|v| !v.rivals().is_empty());
-    let model = Model::new(registry, query, of_engine)?;
+    let model = Model::new(registry, query, (policy, of_engine))?;
     if let (Bytes(0), Some(expecting)) = (last, &model.expecting) {
         refuse_nothing(expecting, last)?;
     }
@@ -488,6 +500,16 @@ pub fn select(
         rule,
         us: expect.as_ref().map(|e| six(e.time_s * 1e6)),
         expect,
+    })
+}
+
+/// The query if another library of MPI ran on its machine than people run there: what hosts take is known of all.
+fn with_library(query: &Query, own: Library) -> Option<Query> {
+    let is_other = matches!(own, Library::OpenMpi | Library::Mpich) && query.library() != Some(own);
+    is_other.then(|| {
+        let mut asked = query.clone();
+        asked.machine.library = Some(own.id().to_owned());
+        asked
     })
 }
 

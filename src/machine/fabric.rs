@@ -294,18 +294,6 @@ impl Fabric {
         })
     }
 
-    /// The same with the network of `other`.
-    #[must_use]
-    pub(crate) fn with_network_of(&self, other: &Self) -> Self {
-        let mut fabric = self.clone();
-        for (tier, theirs) in fabric.tiers.iter_mut().zip(&other.tiers) {
-            if tier.kind == TierKind::Network {
-                tier.clone_from(theirs);
-            }
-        }
-        fabric
-    }
-
     /// The same, with the usual latencies where they are unknown: enough to tell by how much other parameters
     /// change a time, not for a price.
     #[must_use]

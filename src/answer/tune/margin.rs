@@ -8,7 +8,7 @@
 use super::LEAST_GAIN;
 use crate::base::quantity::{Ratio, Seconds};
 use crate::machine::query::Query;
-use crate::measure::expect::IDEAL;
+use crate::measure::expect::around;
 
 /// However badly a machine was fitted, a rule that promises half of the time is worth trying.
 const MOST: f64 = 0.5;
@@ -24,7 +24,8 @@ pub struct Margin {
     /// Elsewhere.
     pub other: Ratio,
     alpha: Seconds,
-    is_fitted: bool,
+    /// Of a machine that was not fitted: the multiples of an ideal price between which real times are.
+    around: Option<(Ratio, Ratio)>,
 }
 
 impl Margin {
@@ -35,14 +36,15 @@ impl Margin {
         let links = query.machine.fabric.tiers.last();
         let alpha = links.and_then(|tier| tier.link.alpha).unwrap_or_default();
         let Some(fit) = &query.machine.fit else {
-            let open = Ratio(1.0 - IDEAL.0.0 / IDEAL.1.0);
-            return Self { bulk: open, other: open, alpha, is_fitted: false };
+            let around = around(query);
+            let open = Ratio(1.0 - around.0.0 / around.1.0);
+            return Self { bulk: open, other: open, alpha, around: Some(around) };
         };
         let asked =
             |median: Option<f64>| Ratio(median.unwrap_or(LEAST_GAIN.0).clamp(LEAST_GAIN.0, MOST));
         let all = fit.errors.algorithms.map(|e| e.median.0);
         let bulk = fit.errors.algorithms_bulk.map(|e| e.median.0);
-        Self { bulk: asked(bulk.or(all)), other: asked(all), alpha, is_fitted: true }
+        Self { bulk: asked(bulk.or(all)), other: asked(all), alpha, around: None }
     }
 
     /// The fraction of a library's time that must be saved.
@@ -55,17 +57,17 @@ impl Margin {
     /// The minimum that every rule must save, regardless of the fit.
     #[must_use]
     pub fn least(&self) -> Ratio {
-        if self.is_fitted { LEAST_GAIN } else { self.other }
+        if self.around.is_none() { LEAST_GAIN } else { self.other }
     }
 
     /// What a reader of a file should know; `None` in the usual case.
     #[must_use]
     pub fn says(&self) -> Option<String> {
-        if !self.is_fitted {
+        if let Some((least, most)) = self.around {
             return Some(format!(
                 "so much because this machine is not calibrated: real times are between {} and {} \
                  times an ideal price; `collcost calibrate` narrows this range",
-                IDEAL.0.0, IDEAL.1.0
+                least.0, most.0
             ));
         }
         let usual = self.bulk == LEAST_GAIN && self.other == LEAST_GAIN;

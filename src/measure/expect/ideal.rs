@@ -196,6 +196,11 @@ impl<'r> Ideal<'r> {
         self.ruler.as_ref().is_some_and(|ruler| ruler.choose(size).is_some())
     }
 
+    /// Whether something else may decide before the rules.
+    pub(super) fn is_overruled(&self) -> bool {
+        self.ruler.as_ref().is_some_and(Ruler::is_overruled)
+    }
+
     /// The time of a choice as it is pipelined, if the data start `before`, of the ideal latency and the
     /// library's own.
     fn as_pipelined(

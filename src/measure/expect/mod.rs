@@ -136,6 +136,12 @@ impl Expectation {
         (self.high.0 / self.time.0).ln().max((self.time.0 / self.low.0).ln())
     }
 
+    /// The same, if a call starts so much later.
+    fn later(self, launch: Seconds) -> Self {
+        let Self { time, low, high, .. } = self;
+        Self { time: time + launch, low: low + launch, high: high + launch, ..self }
+    }
+
     /// The same with a band that is wider by a factor on both sides.
     fn wider(self, by: f64) -> Self {
         Self { low: self.low * Ratio(1.0 / by), high: self.high * Ratio(by), ..self }
@@ -229,14 +235,11 @@ impl<'r> Expecting<'r> {
         };
         let changed = machine.stock.as_ref().filter(|stock| **stock != machine.fabric);
         let is_changed = changed.is_some();
-        // What was learned of hosts goes by the network as it is now.
-        let of_network = transfer.as_ref().is_some_and(Transfer::is_of_hosts);
-        let stock = changed.filter(|_| known).map(|stock| match of_network {
-            true => stock.with_network_of(&machine.fabric),
-            false => stock.clone(),
-        });
-        let stock = stock.filter(|stock| *stock != machine.fabric);
-        let changed = stock.map(|stock| [&stock, &machine.fabric].map(Fabric::or_usual));
+        // What was learned of hosts goes by the network and the prices as they are now.
+        let of_hosts = transfer.as_ref().is_some_and(Transfer::is_of_hosts) && curve.is_none();
+        let changed = changed
+            .filter(|_| known && !of_hosts)
+            .map(|stock| [stock, &machine.fabric].map(Fabric::or_usual));
         let both = changed.as_ref().map(|[stock, now]| {
             let before = match machine.with_all_nics() {
                 Some(machine) => {
@@ -495,9 +498,15 @@ impl<'r> Expecting<'r> {
                 "other measured machines{on}, not this one: here buffers pass through host memory, which may \
                  take twice as long"
             ),
+            Basis::Transferred if self.is_raised(size) => {
+                "other measured machines, not this one, and the price of what runs, which is higher".to_owned()
+            }
             Basis::Transferred => format!("other measured machines{on}, not this one"),
             Basis::Modelled if self.is_given => {
                 "the ideal price over the given parameters: no machine, no band".to_owned()
+            }
+            Basis::Modelled if self.named.is_some() && self.is_of_hosts() => {
+                "other measured machines, whatever they ran, or its price where that is higher".to_owned()
             }
             Basis::Modelled if self.named.is_some() && self.is_learned() => {
                 let asked = self.named.as_ref().map_or(NOTHING, |named| named.at(size).id);
@@ -577,22 +586,33 @@ impl<'r> Expecting<'r> {
             let transfer = self.transfer.as_ref()?;
             let told = transfer.at(size);
             Some(match self.staged {
-                _ if transfer.is_of_hosts() => self.as_dear_as_it_runs(told, size),
+                _ if transfer.is_of_hosts() => self.as_it_runs(told, size),
                 true => Expectation { high: told.high * STAGED, error: None, ..told },
                 false => told,
             })
         })
     }
 
-    /// What was learned of hosts knows nothing of algorithms. Where the library's rules choose one whose price is above what
-    /// others took, it takes longer, too: see [`CHEAPER`].
-    fn as_dear_as_it_runs(&self, told: Expectation, size: Bytes) -> Expectation {
-        let beyond = (self.ideal.at(size).time.0 / told.time.0).ln();
-        if beyond <= 0.0 || !self.ideal.is_ruled(size) {
-            return told;
+    /// What was learned of hosts, with the price of what the library's rules choose. Where another component decides before
+    /// them, it may avoid a costly choice, or not.
+    fn as_it_runs(&self, told: Expectation, size: Bytes) -> Expectation {
+        if !self.ideal.is_ruled(size) {
+            return told.later(self.ideal.launch());
         }
+        let priced = self.as_dear(told, &self.ideal, size);
+        match self.ideal.is_overruled() {
+            true => Expectation { high: priced.high, ..told.later(self.ideal.launch()) },
+            false => priced,
+        }
+    }
+
+    /// What was learned of hosts knows nothing of algorithms. One whose price is above what others took takes longer, too:
+    /// see [`CHEAPER`].
+    fn as_dear(&self, told: Expectation, what: &Ideal<'_>, size: Bytes) -> Expectation {
+        let launch = what.launch();
+        let beyond = ((what.at(size).time - launch).0 / told.time.0).ln().max(0.0);
         let raised = (beyond - CHEAPER * beyond.min(1.0)).exp();
-        told.times(Ratio(raised)).wider((CHEAPER * beyond.min(1.5)).exp())
+        told.times(Ratio(raised)).wider((CHEAPER * beyond.min(1.5)).exp()).later(launch)
     }
 
     /// The expectation from this machine's own curve.
@@ -628,6 +648,13 @@ impl<'r> Expecting<'r> {
         Expectation { low, high, ..Expectation::sure(time) }
     }
 
+    /// Whether what runs costs more than hosts take otherwise.
+    fn is_raised(&self, size: Bytes) -> bool {
+        let price = || self.ideal.at(size).time - self.ideal.launch();
+        let ruled = || self.ideal.is_ruled(size) && !self.ideal.is_overruled();
+        self.of_hosts().is_some_and(|hosts| ruled() && price() > hosts.at(size.max(Bytes(1))).time)
+    }
+
     /// An algorithm that was asked for.
     fn forced(&self, named: &Ideal<'_>, expected: Expectation, size: Bytes) -> Expectation {
         self.carried(named, self.instead_of(named, expected, size), size)
@@ -648,11 +675,26 @@ impl<'r> Expecting<'r> {
         Expectation { low: Seconds(moved.low.0.max(bytes.0)), ..moved }
     }
 
+    /// What was learned of hosts, if that answers.
+    fn of_hosts(&self) -> Option<&Transfer> {
+        self.transfer.as_ref().filter(|transfer| transfer.is_of_hosts() && self.curve.is_none())
+    }
+
+    /// Whether it is expected as MPI between hosts of others.
+    pub(crate) fn is_of_hosts(&self) -> bool {
+        self.of_hosts().is_some()
+    }
+
     /// An algorithm that was asked for, as its price and the library's own latencies say.
     fn instead_of(&self, named: &Ideal<'_>, expected: Expectation, size: Bytes) -> Expectation {
         let (own, asked) = (self.ideal.at(size), named.at(size));
         if own.id == asked.id {
             return expected;
+        }
+        if let Some(transfer) = self.of_hosts() {
+            let told = self.as_dear(transfer.at(size.max(Bytes(1))), named, size);
+            let seen = expected.time / self.unmoved(size).time;
+            return Expectation { basis: Basis::Modelled, error: None, ..told.times(seen) };
         }
         // Over fitted links each has a time of its own, and the band of that.
         if expected.basis == Basis::Modelled && self.fit.is_some() {
@@ -742,17 +784,22 @@ const STAGED: Ratio = Ratio(2.0);
 /// (p90) times its price.
 pub const IDEAL: (Ratio, Ratio) = (Ratio(0.5), Ratio(2.0));
 
+/// The same of MPI between hosts: 9,400 published times (docs/background/accuracy.md) took 0.53 (p10), 1.7 (median), 5.8
+/// (p90) times the price of what Open MPI's or MPICH's rules choose.
+const ON_HOSTS: (Ratio, Ratio) = (Ratio(0.5), Ratio(6.0));
+
 /// The same of a library of hosts between GPUs, which may copy their buffers through the host: 72 published
 /// all-reduces of Open MPI 4.0.5 on 8 to 128 A100 (aistabci/abci2.0benchmark) took 0.95 (p10), 11 (median), 79
 /// (p90) times the price. One that copies nothing is like NCCL.
 const ON_GPUS: (Ratio, Ratio) = (IDEAL.0, Ratio(80.0));
 
-/// The multiples of an ideal price on the machine of `query`.
-fn around(query: &Query) -> (Ratio, Ratio) {
-    if !runs_learned(query) && features(query).is_some() {
-        return ON_GPUS;
+/// The multiples of an ideal price between which 8 of 10 real times are, on the machine of `query`.
+pub(crate) fn around(query: &Query) -> (Ratio, Ratio) {
+    match () {
+        () if !runs_learned(query) && features(query).is_some() => ON_GPUS,
+        () if hosts(query).is_some() => ON_HOSTS,
+        () => IDEAL,
     }
-    IDEAL
 }
 
 /// NCCL has no barrier: PyTorch's is an all-reduce of one float over it (`barrier` in
@@ -790,7 +837,8 @@ fn hosts(query: &Query) -> Option<Features> {
     let is_mpi = |id: &str| MPI.iter().any(|of| id.starts_with(of));
     let has_chips = query.machine.hardware.as_ref().is_some_and(|h| h.generation.is_some())
         || fabric.tiers.iter().any(|tier| tier.kind == TierKind::Node);
-    let are_hosts = || matches!(query.nodes_are, Some(NodesAre::Hosts { .. }));
+    let in_memory = fabric.tiers[0].kind == TierKind::Memory && query.placement.per_node > 1;
+    let are_hosts = || in_memory || matches!(query.nodes_are, Some(NodesAre::Hosts { .. }));
     let of_hosts = !has_chips && library.as_deref().map_or_else(are_hosts, is_mpi);
     if !of_hosts || stock.is_none() || fit.is_some() {
         return None;
@@ -800,12 +848,16 @@ fn hosts(query: &Query) -> Option<Features> {
     };
     let (alpha, rate) = (links.link.alpha?, links.link.bandwidth?);
     let ports = links.nics.map_or(query.placement.per_node, NonZeroU32::get);
-    let rate = line_rate(rate).unwrap_or(rate) * Ratio(f64::from(ports));
+    // As the evidence has it: before what one stream reaches of it.
+    let line = query.machine.origins.last().and_then(|origin| origin.efficiency);
+    let line = line.map(|(line, ..)| line).or_else(|| line_rate(rate)).unwrap_or(rate);
+    let rate = line * Ratio(f64::from(ports));
     Some(Features::of_hosts(*network, alpha, rate))
 }
 
 /// The libraries of MPI, of all of which the evidence of hosts is.
-const MPI: [&str; 6] = ["openmpi", "mpich", "mvapich", "intelmpi", "impi", "craympich"];
+const MPI: [&str; 9] =
+    ["openmpi", "ompi", "hpcx", "mpich", "mvapich", "intelmpi", "impi", "craympich", "mpi"];
 
 /// What was learned from measured machines about the machine of `query`.
 fn transfer(query: &Query, learned: &Learned) -> Option<Transfer> {

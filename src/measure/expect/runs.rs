@@ -6,7 +6,7 @@ use crate::library::engines::{Conditions, Kernel};
 use crate::library::nccl::Version;
 use crate::library::nccl::observed::Observed;
 use crate::library::nccl::point_to_point::sends;
-use crate::library::{Call, Choice, Nccl, Policy, Site, intervals, policy};
+use crate::library::{Call, Choice, Nccl, Policy, Site, intervals, openmpi, policy};
 use crate::machine::query::Query;
 use crate::model::algorithm::Library;
 
@@ -140,6 +140,11 @@ impl Ruler {
             Which::Nccl(nccl) => &**nccl,
             Which::Other(policy, _) => &**policy,
         }
+    }
+
+    /// Whether another component decides before these rules, which are not known here.
+    pub(super) fn is_overruled(&self) -> bool {
+        self.library == Library::OpenMpi && openmpi::han_decides(&self.call)
     }
 
     /// What runs for `size` bytes, as algorithms.

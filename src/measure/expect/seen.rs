@@ -99,6 +99,8 @@ impl Expecting<'_> {
             }
         };
         let (own, beyond) = self.surprise(seen, time);
+        // What is not believed makes nothing more certain.
+        let half = if beyond == 0.0 || apart == 0.0 { half } else { half.max(expected.half()) };
         Told {
             believed: gain * own + beyond * (-apart / BEYOND_FADES).exp(),
             shared: gain * (own + beyond),

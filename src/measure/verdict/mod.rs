@@ -480,7 +480,8 @@ impl<'a> Judge<'a> {
     fn point(&self, size: Bytes, measured: Seconds, run_by: RunBy) -> Point {
         let expected = self.expecting.at(size);
         let nodes = self.query.placement.nodes();
-        let doubt = ruling::doubt(expected.basis, nodes, self.query.machine.network, size);
+        let of_hosts = self.expecting.is_of_hosts();
+        let doubt = ruling::doubt(&expected, of_hosts, self.query, size);
         let doubt = if self.lab(&[], run_by).is_not_added() { doubt + NOT_ADDED } else { doubt };
         let rooted =
             matches!(self.query.shape.collective, Collective::Broadcast | Collective::Reduce);
@@ -809,8 +810,13 @@ fn impossible((query, run_by): (&Query, RunBy), points: &[Point]) -> Option<(Byt
     {
         tier.set_bandwidth(nic.rate);
     }
-    // A root that only sends starts the next call before the others have finished this one: calls overlap.
-    let overlap = matches!(shape.collective, Collective::Broadcast | Collective::Scatter);
+    // A root that only sends starts the next call before the others have finished this one: calls overlap. So do ranks
+    // that only send, of which benchmarks of MPI print the mean with the root.
+    let overlap = match shape.collective {
+        Collective::Broadcast | Collective::Scatter => true,
+        Collective::Reduce | Collective::Gather => run_by.is_mpi(),
+        _ => false,
+    };
     points.iter().find_map(|p| {
         // What runs of such machines take is possible, whatever the machine's parameters say.
         if p.measured >= p.expected.low {

@@ -10,7 +10,8 @@ use super::{Facts, Health, Point, shape};
 use crate::base::quantity::{Bytes, Ratio};
 use crate::base::stats::median;
 use crate::machine::profile::NetworkKind;
-use crate::measure::expect::Basis;
+use crate::machine::query::Query;
+use crate::measure::expect::{Basis, Expectation};
 
 /// The verdict on a run in one word.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
@@ -42,6 +43,9 @@ impl Ruling {
 /// The slowdown that a healthy verdict rules out.
 pub const SLOWDOWN: Ratio = Ratio(1.5);
 
+/// Of MPI between hosts, with this one in fifty of 9,400 published times is above the limit.
+const OF_HOSTS: f64 = 0.9;
+
 /// By how much two healthy machines of one kind differ at a size, as a logarithm; 0 for a machine's own
 /// runs.
 ///
@@ -49,10 +53,12 @@ pub const SLOWDOWN: Ratio = Ratio(1.5);
 /// bare metal. Middle sizes differ by 30 % over several nodes; large ones differ by 15 % on one node and
 /// 25 % over several, and by half as much again if software moves the data instead of an RDMA NIC. EFA's
 /// plugin became twice as fast up to 256 MiB from release to release.
-pub(super) fn doubt(basis: Basis, nodes: u32, network: Option<NetworkKind>, size: Bytes) -> f64 {
+pub(super) fn doubt(expected: &Expectation, of_hosts: bool, query: &Query, size: Bytes) -> f64 {
     use NetworkKind::{Efa, Tcp, Tcpx, Tcpxo};
-    match (basis, nodes, size.0) {
+    let (nodes, network) = (query.placement.nodes(), query.machine.network);
+    match (expected.basis, nodes, size.0) {
         (Basis::Measured, ..) => 0.0,
+        _ if of_hosts => OF_HOSTS,
         (.., 0..=0x10_0000) => 0.65,
         (_, 1, 0x10_0001..=0x100_0000) => 0.26,
         (_, _, ..=0x1000_0000) if network == Some(Efa) => 0.62,

@@ -184,6 +184,11 @@ impl Asked {
         })
     }
 
+    /// Whether one rank has all of it, before or after.
+    pub(super) fn is_rooted(&self) -> bool {
+        matches!(self.what, What::Reduce | What::Gather | What::Scatter)
+    }
+
     /// Whether more GPUs of one node are requested than were ever measured together.
     pub(super) fn is_domain(&self) -> bool {
         !self.hosts && self.nodes <= 1.0 && self.ranks > super::MEASURED_DOMAIN

@@ -1,5 +1,6 @@
 //! The features of a machine's hardware that the learned constants use.
 
+use super::base::Asked;
 use crate::base::quantity::{Bandwidth, Seconds};
 use crate::machine::profile::{Generation, Hardware, LinkKind, NetworkKind};
 use crate::machine::wires::Wires;
@@ -82,10 +83,13 @@ pub(super) enum Group {
     Pcie,
     /// Over several nodes.
     Slingshot,
+    /// Of hosts: reductions, gathers and scatters, of which benchmarks print the mean over ranks that leave early, and
+    /// of which libraries have the most different algorithms.
+    Rooted,
 }
 
 impl Group {
-    pub(super) const ALL: [Self; 3] = [Self::Usual, Self::Pcie, Self::Slingshot];
+    pub(super) const ALL: [Self; 4] = [Self::Usual, Self::Pcie, Self::Slingshot, Self::Rooted];
 }
 
 impl Features {
@@ -94,11 +98,12 @@ impl Features {
         self.class == Class::Host
     }
 
-    pub(super) fn group(&self, nodes: f64) -> Group {
+    pub(super) fn group(&self, asked: &Asked) -> Group {
         match (self.class, self.net) {
+            (Class::Host, _) if asked.is_rooted() => Group::Rooted,
             (Class::Host, _) => Group::Usual,
             (Class::Pcie, _) => Group::Pcie,
-            (_, Net::Slingshot) if nodes > 1.0 => Group::Slingshot,
+            (_, Net::Slingshot) if asked.nodes > 1.0 => Group::Slingshot,
             _ => Group::Usual,
         }
     }

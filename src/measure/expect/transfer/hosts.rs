@@ -52,6 +52,19 @@ pub(super) struct Constants {
     pub(super) overlap_hosts: f64,
 }
 
+/// The most hosts, and ranks of one, that were measured.
+const MEASURED: (f64, f64) = (2048.0, 288.0);
+
+/// How much wider a band is for each doubling of them beyond: as errors of GPUs grow for twice the ranks.
+const DOUBLED: f64 = 0.3;
+
+/// What is added to half a band's width where more hosts are asked, or more ranks on one, than were measured.
+pub(super) fn beyond(asked: &Asked) -> f64 {
+    let doubled = |n: f64, most: f64| (n / most).log2().max(0.0);
+    let octaves = doubled(asked.nodes, MEASURED.0) + doubled(asked.per_node, MEASURED.1);
+    if asked.hosts { DOUBLED * octaves } else { 0.0 }
+}
+
 /// L, b per byte, and c.
 pub(super) fn form(k: &Constants, machine: &Features, asked: &Asked) -> [f64; 3] {
     let (hosts, each) = (asked.nodes, asked.per_node);

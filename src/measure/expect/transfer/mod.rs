@@ -150,7 +150,7 @@ impl Transfer {
         }
         rise(&base, &mut residual);
         let several = asked.nodes > 1.0;
-        let widths = learned.widths(features.group(asked.nodes), several, asked.is_domain());
+        let widths = learned.widths(features.group(&asked), several, asked.is_domain());
         let (bases, half) = (Vec::new(), [[0.0; 2]; OCTAVES]);
         let mut own = Self { base, residual, covered, board, speaks, widths, bases, half };
         own.bases = own.bases();
@@ -233,7 +233,7 @@ impl Transfer {
         let own = self.widths.near[near as usize][region];
         match self.beyond(octave, near).map(|step| self.widths.beyond[step][region]) {
             Some(more) if more.half > own.half => more,
-            _ => own,
+            _ => own.plus(hosts::beyond(&self.base.asked())),
         }
     }
 

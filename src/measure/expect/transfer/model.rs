@@ -34,6 +34,11 @@ impl Band {
         Self { half, median, p90 }
     }
 
+    /// The same, wider by this on both sides.
+    pub(super) fn plus(self, more: f64) -> Self {
+        Self { half: self.half + more, ..self }
+    }
+
     /// Whichever is wider: several nodes that were only measured alone are known no better than one of them.
     pub(super) fn wider(self, one: Self) -> Self {
         if one.half > self.half { one } else { self }

@@ -165,7 +165,7 @@ impl Part {
                         let near = transfer.near(octave);
                         Some(Point {
                             machine: g,
-                            group: features.group(asked.nodes),
+                            group: features.group(&asked),
                             several: asked.nodes > 1.0,
                             domain: asked.is_domain(),
                             near: near as usize,
@@ -213,7 +213,7 @@ impl Part {
                     };
                     all.push(widths::Beyond {
                         machine: g,
-                        group: line.features.group(line.asked.nodes),
+                        group: line.features.group(&line.asked),
                         several,
                         step,
                         region: region(Bytes(octave.exp2() as u64)),
