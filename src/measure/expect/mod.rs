@@ -593,16 +593,11 @@ impl<'r> Expecting<'r> {
         })
     }
 
-    /// What was learned of hosts, with the price of what the library's rules choose. Where another component decides before
-    /// them, it may avoid a costly choice, or not.
+    /// What was learned of hosts, with the price of what the library's rules choose.
     fn as_it_runs(&self, told: Expectation, size: Bytes) -> Expectation {
-        if !self.ideal.is_ruled(size) {
-            return told.later(self.ideal.launch());
-        }
-        let priced = self.as_dear(told, &self.ideal, size);
-        match self.ideal.is_overruled() {
-            true => Expectation { high: priced.high, ..told.later(self.ideal.launch()) },
-            false => priced,
+        match self.ideal.is_ruled(size) && !self.ideal.is_overruled() {
+            true => self.as_dear(told, &self.ideal, size),
+            false => told.later(self.ideal.launch()),
         }
     }
 
