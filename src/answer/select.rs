@@ -503,7 +503,7 @@ pub fn select(
     })
 }
 
-/// The query if another library of MPI ran on its machine than people run there: what hosts take is known of all.
+/// The query with `own` in place of the machine's library; `None` if it is that already, or none of MPI.
 fn with_library(query: &Query, own: Library) -> Option<Query> {
     let is_other = matches!(own, Library::OpenMpi | Library::Mpich) && query.library() != Some(own);
     is_other.then(|| {

@@ -326,6 +326,52 @@ fn mpi_between_hosts_goes_by_hosts_ranks_and_network() {
     assert_eq!(basis("roce-400g", 64, 8), Basis::Transferred);
 }
 
+/// An algorithm that is asked for takes what hosts take, whatever they run, or longer by its price; so does what the rules choose,
+/// unless something else decides. What a call costs before its first message is added once.
+#[test]
+fn prices_raise_what_hosts_take() {
+    let registry = Registry::builtin();
+    let of = |query: &Query, named| Expecting::of(&registry, query, named).unwrap();
+    let tiers = query("ib-hdr", Collective::AllReduce, 128, 4);
+    let own = of(&tiers, None);
+    for size in [8, 1 << 16, 1 << 17, 1 << 20].map(Bytes) {
+        // HAN decides, and Rabenseifner is cheap.
+        let named = of(&tiers, Some("rabenseifner")).at(size);
+        assert!((named.time.0 / own.time(size).0 - 1.0).abs() < 1e-9, "{size}");
+    }
+    let ring = of(&tiers, Some("ring"));
+    assert!(ring.time(Bytes(8)).0 > 10.0 * own.time(Bytes(8)).0);
+    assert!(ring.time(Bytes(8)) <= ring.ideal(Bytes(8)).time);
+
+    // One rank a host: coll/tuned decides, and sends everything through the root. With several HAN decides.
+    let call = |ranks, nodes| query("gcp-c2d", Collective::AllReduce, ranks, nodes);
+    let size = Bytes(32768);
+    let (alone, together) = (of(&call(65536, 65536), None), of(&call(65536, 4096), None));
+    assert_eq!(alone.runs(size).algorithm, together.runs(size).algorithm);
+    assert!(alone.time(size).0 > 0.5 * alone.ideal(size).time.0);
+    assert!(together.time(size).0 < 0.05 * together.ideal(size).time.0);
+    // Nothing like it was held out.
+    assert!(alone.at(size).error.is_none() && together.at(size).error.is_none());
+    assert!(own.at(size).error.is_some());
+
+    let late = Given { launch: Some(Seconds(1e-3)), ..Given::default() };
+    let late = given("ib-hdr", Collective::AllReduce, (128, 4), &late).unwrap();
+    let added = of(&late, None).time(Bytes(8)).0 - own.time(Bytes(8)).0;
+    assert!((added / 1e-3 - 1.0).abs() < 1e-6, "{added}");
+    let slow = Given { alpha: Some(Seconds(10e-6)), ..Given::default() };
+    let slow = given("shm-x86", Collective::AllReduce, (128, 1), &slow).unwrap();
+    let slow = of(&slow, None);
+    let ratio = slow.time(Bytes(8)).0 / slow.ideal(Bytes(8)).time.0;
+    assert!((0.7..1.0).contains(&ratio), "{ratio}");
+
+    // Reductions to one rank, which benchmarks time by the mean over ranks, are known less well.
+    let wide = |collective| {
+        let told = of(&query("ib-hdr", collective, 128, 4), None).at(Bytes(1 << 10));
+        told.high.0 / told.low.0
+    };
+    assert!(wide(Collective::Reduce) > 2.0 * wide(Collective::AllReduce));
+}
+
 /// One rank on each of 16 hosts over HDR.
 fn given_of(parameters: &Given) -> Query {
     given("ib-hdr", Collective::AllReduce, (16, 16), parameters).unwrap()
@@ -359,7 +405,7 @@ fn published_runs_of_many_ranks_on_hosts_are_near_their_bands() {
         let expected = Expecting::new(&registry, &query).unwrap().at(Bytes(size));
         let [low, high] = [expected.low, expected.high].map(|t| 1e6 * t.0);
         inside += u32::from((low..=high).contains(&measured));
-        if !(low..=2.1 * high).contains(&measured) {
+        if !(low..=2.2 * high).contains(&measured) {
             far.push(format!("{collective} {size} on {shape:?}: {measured}, {low} to {high}"));
         }
     }

@@ -23,6 +23,8 @@ use collcost::model::formula::{Params, Shape};
 use proptest::prelude::*;
 use std::num::NonZeroU32;
 
+use crate::command::collcost;
+
 fn site() -> Site {
     let fabric = Fabric::flat(Seconds(1e-6), Bandwidth(1e10));
     Site {
@@ -293,6 +295,22 @@ fn what_an_expectation_does_not_count_is_on_the_first_screen() {
     assert!(trust("dgx-h100", C::Scatter, 16, 8).contains(nics));
     assert!(!trust("dgx-h100", C::Gather, 16, 8).contains(nics));
     assert!(!trust("dgx-h100", C::Scatter, 8, 8).contains(nics));
+}
+
+/// What hosts take is known of all libraries of MPI, also where people run another one, or nobody says which.
+#[test]
+fn a_library_of_mpi_has_an_expected_time_on_hosts() {
+    for (machine, policy, has) in [
+        ("ib-hdr", "mpich@4", true),
+        ("ib-ndr", "openmpi", true),
+        ("slingshot-11", "openmpi", true),
+        ("dgx-h100", "openmpi", false),
+    ] {
+        let command = ["choose", policy, "allreduce", "1MiB", "-n", "64", "--on", machine];
+        let output = collcost(&[&command[..], &["--format", "json"]].concat());
+        let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+        assert_eq!(report["expect"].is_object(), has, "{machine} {policy}: {report}");
+    }
 }
 
 /// coll_base_alltoall.c and coll_base_alltoallv.c: the first test of each function is `MPI_IN_PLACE`.

@@ -237,7 +237,7 @@ impl Args {
             format!("machine {machine}, communicators of {} ranks", ranks.join(", ")),
             format!(
                 "a rule exists where the closed forms of the machine predict at least {} % less time",
-                least.0 * 100.0
+                (least.0 * 100.0 - 1e-9).ceil()
             ),
             format!(
                 "than the own choice of {rules}; elsewhere, and for other ranks, that choice stays"

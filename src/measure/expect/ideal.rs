@@ -56,6 +56,8 @@ pub struct Ideal<'r> {
     ruler: Option<Ruler>,
     /// The algorithm that was named, over links that lose nothing.
     line: Option<Candidate>,
+    /// Whether the algorithm that was named needs switches that add or multicast.
+    by_switches: bool,
 }
 
 impl<'r> Ideal<'r> {
@@ -71,18 +73,23 @@ impl<'r> Ideal<'r> {
     ) -> Result<Self> {
         let shape = placed(query, fabric)?;
         let (library, protocol) = (query.library(), query.machine.protocol);
-        let mut line = None;
+        let (mut line, mut by_switches) = (None, false);
         let ready = match only {
             Some(name) => {
                 let one = |fabric: &Fabric| Candidate::named(registry, name, &shape, fabric);
                 line = Some(one(&query.machine.at_line_rate(fabric))?);
+                if fabric.tiers.iter().any(|tier| tier.switch.is_some()) {
+                    let mut plain = fabric.clone();
+                    plain.tiers.iter_mut().for_each(|tier| tier.switch = None);
+                    by_switches = one(&plain).is_err();
+                }
                 contenders(&[one(fabric)?], &shape, fabric)?
             }
             None => taken(registry, (library, protocol), &shape, fabric)?,
         };
         let ruler = if only.is_none() { Ruler::new(query) } else { None };
         let (fabric, ready) = (fabric.clone(), ready.into());
-        Ok(Self { registry, library, protocol, shape, fabric, ready, ruler, line })
+        Ok(Self { registry, library, protocol, shape, fabric, ready, ruler, line, by_switches })
     }
 
     /// The same if measurements answer and prices may never be needed.
@@ -96,6 +103,7 @@ impl<'r> Ideal<'r> {
             ready: OnceLock::new(),
             ruler: Ruler::new(query),
             line: None,
+            by_switches: false,
         }
     }
 
@@ -196,9 +204,14 @@ impl<'r> Ideal<'r> {
         self.ruler.as_ref().is_some_and(|ruler| ruler.choose(size).is_some())
     }
 
-    /// Whether something else may decide before the rules.
-    pub(super) fn is_overruled(&self) -> bool {
-        self.ruler.as_ref().is_some_and(Ruler::is_overruled)
+    /// Whether the algorithm that was named needs switches that add or multicast.
+    pub(super) fn is_by_switches(&self) -> bool {
+        self.by_switches
+    }
+
+    /// Whether the rules say what runs, and nothing decides before them.
+    pub(super) fn is_by_rules(&self, size: Bytes) -> bool {
+        self.ruler.as_ref().is_some_and(|own| !own.is_overruled() && own.choose(size).is_some())
     }
 
     /// The time of a choice as it is pipelined, if the data start `before`, of the ideal latency and the

@@ -506,7 +506,10 @@ impl<'r> Expecting<'r> {
                 "the ideal price over the given parameters: no machine, no band".to_owned()
             }
             Basis::Modelled if self.named.is_some() && self.is_of_hosts() => {
-                "other measured machines, whatever they ran, or its price where that is higher".to_owned()
+                match self.named.as_ref().is_some_and(Ideal::is_by_switches) {
+                    true => "its ideal price: nothing similar was measured".to_owned(),
+                    false => "other measured machines, whatever they ran, or its price where that is higher".to_owned(),
+                }
             }
             Basis::Modelled if self.named.is_some() && self.is_learned() => {
                 let asked = self.named.as_ref().map_or(NOTHING, |named| named.at(size).id);
@@ -595,7 +598,7 @@ impl<'r> Expecting<'r> {
 
     /// What was learned of hosts, with the price of what the library's rules choose.
     fn as_it_runs(&self, told: Expectation, size: Bytes) -> Expectation {
-        match self.ideal.is_ruled(size) && !self.ideal.is_overruled() {
+        match self.ideal.is_by_rules(size) {
             true => self.as_dear(told, &self.ideal, size),
             false => told.later(self.ideal.launch()),
         }
@@ -605,9 +608,11 @@ impl<'r> Expecting<'r> {
     /// see [`CHEAPER`].
     fn as_dear(&self, told: Expectation, what: &Ideal<'_>, size: Bytes) -> Expectation {
         let launch = what.launch();
-        let beyond = ((what.at(size).time - launch).0 / told.time.0).ln().max(0.0);
-        let raised = (beyond - CHEAPER * beyond.min(1.0)).exp();
-        told.times(Ratio(raised)).wider((CHEAPER * beyond.min(1.5)).exp()).later(launch)
+        let above = ((what.at(size).time - launch).0 / told.time.0).ln().max(0.0);
+        let raised = (above - CHEAPER * above.min(1.0)).exp();
+        let moved = told.times(Ratio(raised)).wider((CHEAPER * above.min(1.5)).exp());
+        // Nothing like it was held out.
+        Expectation { error: told.error.filter(|_| above <= 0.0), ..moved.later(launch) }
     }
 
     /// The expectation from this machine's own curve.
@@ -645,9 +650,10 @@ impl<'r> Expecting<'r> {
 
     /// Whether what runs costs more than hosts take otherwise.
     fn is_raised(&self, size: Bytes) -> bool {
+        let size = size.max(Bytes(1));
         let price = || self.ideal.at(size).time - self.ideal.launch();
-        let ruled = || self.ideal.is_ruled(size) && !self.ideal.is_overruled();
-        self.of_hosts().is_some_and(|hosts| ruled() && price() > hosts.at(size.max(Bytes(1))).time)
+        let is_dearer = |hosts: &Transfer| price() > hosts.at(size).time;
+        self.of_hosts().is_some_and(|hosts| self.ideal.is_by_rules(size) && is_dearer(hosts))
     }
 
     /// An algorithm that was asked for.
@@ -683,13 +689,19 @@ impl<'r> Expecting<'r> {
     /// An algorithm that was asked for, as its price and the library's own latencies say.
     fn instead_of(&self, named: &Ideal<'_>, expected: Expectation, size: Bytes) -> Expectation {
         let (own, asked) = (self.ideal.at(size), named.at(size));
-        if own.id == asked.id {
+        let hosts = self.of_hosts();
+        if own.id == asked.id && (hosts.is_none() || self.ideal.is_by_rules(size) && !own.stands_in)
+        {
             return expected;
         }
-        if let Some(transfer) = self.of_hosts() {
-            let told = self.as_dear(transfer.at(size.max(Bytes(1))), named, size);
+        if let Some(hosts) = hosts {
+            // In switches nobody's hosts added.
+            if named.is_by_switches() {
+                return self.over_links(asked.time);
+            }
             let seen = expected.time / self.unmoved(size).time;
-            return Expectation { basis: Basis::Modelled, error: None, ..told.times(seen) };
+            let told = self.as_dear(hosts.at(size.max(Bytes(1))).times(seen), named, size);
+            return Expectation { basis: Basis::Modelled, error: None, ..told };
         }
         // Over fitted links each has a time of its own, and the band of that.
         if expected.basis == Basis::Modelled && self.fit.is_some() {
@@ -765,9 +777,9 @@ enum Shift {
     Unknown,
 }
 
-/// The part of what a price is above the learned time, as logarithms, that it does not take longer, up to one: of 2,508 published
-/// times of MPI whose price is higher than what was learned, the median is 0.94 times what this says (1.4 times what was
-/// learned), and 81 % are in bands that are wider by as much.
+/// The part of what a price is above the learned time, as logarithms, that it does not take longer, up to one: of 2,508
+/// published times of MPI whose price is higher than what was learned, the median is 0.94 times what this says (1.4
+/// times what was learned), and 81 % are in bands that are wider by as much.
 const CHEAPER: f64 = 0.3;
 
 /// How much longer than on GPUs that access each other's memory a call may take on those that do not: all
@@ -777,10 +789,10 @@ const STAGED: Ratio = Ratio(2.0);
 /// The multiples of an ideal price between which 8 of 10 real times are: over 750 published times of
 /// docs/background/accuracy.md the fastest algorithm that NCCL ships takes 0.49 (p10), 1.17 (median), 1.99
 /// (p90) times its price.
-pub const IDEAL: (Ratio, Ratio) = (Ratio(0.5), Ratio(2.0));
+const IDEAL: (Ratio, Ratio) = (Ratio(0.5), Ratio(2.0));
 
-/// The same of MPI between hosts: 9,400 published times (docs/background/accuracy.md) took 0.53 (p10), 1.7 (median), 5.8
-/// (p90) times the price of what Open MPI's or MPICH's rules choose.
+/// The same of MPI between hosts: of 9,930 published times those of Open MPI and MPICH took 0.53 (p10), 1.7 (median),
+/// 5.8 (p90) times the price of what their rules choose (docs/background/accuracy.md).
 const ON_HOSTS: (Ratio, Ratio) = (Ratio(0.5), Ratio(6.0));
 
 /// The same of a library of hosts between GPUs, which may copy their buffers through the host: 72 published
@@ -790,10 +802,12 @@ const ON_GPUS: (Ratio, Ratio) = (IDEAL.0, Ratio(80.0));
 
 /// The multiples of an ideal price between which 8 of 10 real times are, on the machine of `query`.
 pub(crate) fn around(query: &Query) -> (Ratio, Ratio) {
-    match () {
-        () if !runs_learned(query) && features(query).is_some() => ON_GPUS,
-        () if hosts(query).is_some() => ON_HOSTS,
-        () => IDEAL,
+    if !runs_learned(query) && features(query).is_some() {
+        ON_GPUS
+    } else if are_hosts(query) && query.shape.collective != Collective::SendRecv {
+        ON_HOSTS
+    } else {
+        IDEAL
     }
 }
 
@@ -824,18 +838,12 @@ fn features(query: &Query) -> Option<Features> {
     Features::of(query.machine.hardware.as_ref()?, query.placement.per_node)
 }
 
-/// The same if its ranks are processes on hosts between which MPI runs: with the ports of a host. Where no library is
-/// named, one rank a node may be a GPU. A machine whose links were measured knows better, and what a person gave alone is
-/// all that is known.
+/// The same if its ranks are processes on hosts between which MPI runs: with the ports of a host. A machine whose
+/// links were measured knows better, and what a person gave alone is all that is known.
 fn hosts(query: &Query) -> Option<Features> {
-    let Machine { fabric, network, stock, fit, library, .. } = &query.machine;
-    let is_mpi = |id: &str| MPI.iter().any(|of| id.starts_with(of));
-    let has_chips = query.machine.hardware.as_ref().is_some_and(|h| h.generation.is_some())
-        || fabric.tiers.iter().any(|tier| tier.kind == TierKind::Node);
-    let in_memory = fabric.tiers[0].kind == TierKind::Memory && query.placement.per_node > 1;
-    let are_hosts = || in_memory || matches!(query.nodes_are, Some(NodesAre::Hosts { .. }));
-    let of_hosts = !has_chips && library.as_deref().map_or_else(are_hosts, is_mpi);
-    if !of_hosts || stock.is_none() || fit.is_some() {
+    let Machine { fabric, network, fit, library, .. } = &query.machine;
+    let stock = query.machine.stock.as_ref()?;
+    if !are_hosts(query) || !library.as_deref().is_none_or(Library::is_mpi) || fit.is_some() {
         return None;
     }
     let Some(links) = fabric.tiers.last().filter(|tier| tier.kind == TierKind::Network) else {
@@ -843,16 +851,32 @@ fn hosts(query: &Query) -> Option<Features> {
     };
     let (alpha, rate) = (links.link.alpha?, links.link.bandwidth?);
     let ports = links.nics.map_or(query.placement.per_node, NonZeroU32::get);
-    // As the evidence has it: before what one stream reaches of it.
-    let line = query.machine.origins.last().and_then(|origin| origin.efficiency);
-    let line = line.map(|(line, ..)| line).or_else(|| line_rate(rate)).unwrap_or(rate);
+    // As the evidence has it: before what one stream reaches of it, but shared as it is.
+    let line = query
+        .machine
+        .origins
+        .last()
+        .and_then(|origin| origin.efficiency)
+        .zip(stock.tiers.last().and_then(|tier| tier.link.bandwidth));
+    let line = match line {
+        Some(((line, ..), reached)) => line * Ratio(rate.0 / reached.0),
+        None => line_rate(rate).unwrap_or(rate),
+    };
     let rate = line * Ratio(f64::from(ports));
     Some(Features::of_hosts(*network, alpha, rate))
 }
 
-/// The libraries of MPI, of all of which the evidence of hosts is.
-const MPI: [&str; 9] =
-    ["openmpi", "ompi", "hpcx", "mpich", "mvapich", "intelmpi", "impi", "craympich", "mpi"];
+/// Whether ranks are processes on hosts: nothing but memory and a network is between them, no chip is named, and a library of
+/// MPI is, or several ranks are on a node. One rank a node may be a GPU where no library is named.
+fn are_hosts(query: &Query) -> bool {
+    let Machine { fabric, hardware, library, .. } = &query.machine;
+    let has_chips = hardware.as_ref().is_some_and(|h| h.generation.is_some())
+        || fabric.tiers.iter().any(|tier| tier.kind == TierKind::Node);
+    let in_memory = fabric.tiers.first().is_some_and(|tier| tier.kind == TierKind::Memory);
+    let several = in_memory && query.placement.per_node > 1;
+    let are_hosts = several || matches!(query.nodes_are, Some(NodesAre::Hosts { .. }));
+    !has_chips && (are_hosts || library.as_deref().is_some_and(Library::is_mpi))
+}
 
 /// What was learned from measured machines about the machine of `query`.
 fn transfer(query: &Query, learned: &Learned) -> Option<Transfer> {

@@ -43,7 +43,7 @@ impl Ruling {
 /// The slowdown that a healthy verdict rules out.
 pub const SLOWDOWN: Ratio = Ratio(1.5);
 
-/// Of MPI between hosts, with this one in fifty of 9,400 published times is above the limit.
+/// The same of MPI between hosts: one in fifty of 9,930 published times is above the limit.
 const OF_HOSTS: f64 = 0.9;
 
 /// By how much two healthy machines of one kind differ at a size, as a logarithm; 0 for a machine's own

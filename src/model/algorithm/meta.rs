@@ -63,7 +63,16 @@ const OTHERS: &[(&str, &str)] = &[
     ("mscclpp", "MSCCL++"),
 ];
 
+/// The ids of libraries of MPI begin like this.
+const MPI: [&str; 7] = ["openmpi", "ompi", "hpcx", "mpi", "mvapich", "impi", "intelmpi"];
+
 impl Library {
+    /// Whether an id is that of a library of MPI.
+    #[must_use]
+    pub(crate) fn is_mpi(id: &str) -> bool {
+        id == "craympich" || MPI.iter().any(|of| id.starts_with(of))
+    }
+
     /// The name of another library, whose rules are not known here.
     #[must_use]
     pub(crate) fn other(id: &str) -> Option<&'static str> {

@@ -233,7 +233,10 @@ impl Base {
                 overlap(k, machine, &asked),
             ],
         };
-        let (channel, least) = (channel(k, machine, &asked), least(machine, &asked));
+        let channel = channel(k, machine, &asked);
+        // Means over ranks of which most leave early may be less than what the links take for all.
+        let leaves_early = asked.hosts && (asked.is_rooted() || asked.what == What::Broadcast);
+        let least = if leaves_early { 0.0 } else { least(machine, &asked) };
         Self { asked, latency, bytes, channel, overlap, least }
     }
 

@@ -30,14 +30,14 @@ pub(super) enum Net {
 }
 
 impl Net {
-    /// InfiniBand if nobody says.
+    /// InfiniBand if nobody says. What joins network namespaces is the kernel's TCP.
     fn of(kind: Option<NetworkKind>) -> Self {
         match kind {
             Some(NetworkKind::Roce) => Self::Roce,
             Some(NetworkKind::Efa) => Self::Efa,
             Some(NetworkKind::Tcpx) => Self::Tcpx,
             Some(NetworkKind::Tcpxo) => Self::Tcpxo,
-            Some(NetworkKind::Tcp) => Self::Tcp,
+            Some(NetworkKind::Tcp | NetworkKind::Loopback) => Self::Tcp,
             Some(NetworkKind::Slingshot) => Self::Slingshot,
             _ => Self::Ib,
         }

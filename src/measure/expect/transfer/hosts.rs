@@ -1,4 +1,4 @@
-//! MPI between processes on hosts: L, b and c of the base. Times are in microseconds, bytes per time in them, too.
+//! MPI between processes on hosts: L, b and c of the base. Times are in microseconds, rates in GB/s.
 //!
 //! ```text
 //! L   launch + of·(s·lg k·k^… + α·lg nodes·k^…)              + a message to each other rank of an all-to-all
@@ -60,9 +60,12 @@ const DOUBLED: f64 = 0.3;
 
 /// What is added to half a band's width where more hosts are asked, or more ranks on one, than were measured.
 pub(super) fn beyond(asked: &Asked) -> f64 {
+    if !asked.hosts {
+        return 0.0;
+    }
     let doubled = |n: f64, most: f64| (n / most).log2().max(0.0);
     let octaves = doubled(asked.nodes, MEASURED.0) + doubled(asked.per_node, MEASURED.1);
-    if asked.hosts { DOUBLED * octaves } else { 0.0 }
+    DOUBLED * octaves
 }
 
 /// L, b per byte, and c.

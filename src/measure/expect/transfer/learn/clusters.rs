@@ -210,9 +210,9 @@ impl Cluster {
         if !self.hosts {
             let hardware = profile.hardware();
             return hardware.as_ref().and_then(|h| Features::of(h, per_node)).ok_or_else(|| {
-                let what = "not a machine of hosts, or of GPUs with known links between them";
+                let what = "not a GPU machine with known links between its GPUs";
                 Error::input(format!("{} is {what}", self.profile)).help(
-                    "name a built-in machine with NVLink, xGMI or PCIe, or a network of hosts",
+                    "name a built-in machine with NVLink, xGMI or PCIe, or say `hosts = true`",
                 )
             });
         }

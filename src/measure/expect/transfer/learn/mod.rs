@@ -50,7 +50,7 @@ impl Study {
     /// Learns from `clusters`: takes seconds in a release build.
     ///
     /// # Errors
-    /// A profile is not built in, or is not a GPU machine.
+    /// A profile is not built in, or says too little of its links.
     pub fn new(clusters: &Clusters) -> Result<Self> {
         let [collectives, exchanges, sends, hosts] = Family::ALL.map(|f| Part::new(clusters, f));
         Ok(Self { parts: [collectives?, exchanges?, sends?, hosts?] })
