@@ -743,7 +743,8 @@ fn trust(query: &Query) -> Vec<String> {
             some(placement.nodes(), "NVLink domain")
         ),
         NodesAre::Hosts { ports } => format!(
-            "{} does not say what is in a node: its ranks share {} (--nics-per-node) and memory like that of shm-x86",
+            "{} does not say what is in a node: its ranks share {} (--nics-per-node), and in ideal prices memory like \
+             that of shm-x86",
             machine.name,
             some(ports.get(), "port")
         ),

@@ -43,6 +43,16 @@ impl Family {
     pub(super) const ALL: [Self; 4] =
         [Self::Collectives, Self::Exchanges, Self::Sends, Self::Hosts];
 
+    /// Its name in reports of what was learned.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Collectives => "collectives of GPUs",
+            Self::Exchanges => "all-to-alls of GPUs over nodes",
+            Self::Sends => "messages of GPUs",
+            Self::Hosts => "MPI between hosts",
+        }
+    }
+
     /// Whether the residuals of its series are learned, too. Those of hosts say little of another host
     /// (docs/background/accuracy.md).
     pub(super) fn has_series(self) -> bool {

@@ -53,7 +53,7 @@ pub(super) struct Constants {
 }
 
 /// The most hosts, and ranks of one, that were measured.
-const MEASURED: (f64, f64) = (2048.0, 288.0);
+pub(super) const MEASURED: (f64, f64) = (2048.0, 288.0);
 
 /// How much wider a band is for each doubling of them beyond: as errors of GPUs grow for twice the ranks.
 const DOUBLED: f64 = 0.3;

@@ -124,7 +124,7 @@ pub(super) fn start() -> Logs {
 }
 
 /// The constants of a family.
-fn own(family: Family) -> Range<usize> {
+pub(super) fn own(family: Family) -> Range<usize> {
     if family == Family::Hosts { HOSTS..COUNT } else { 0..HOSTS }
 }
 

@@ -64,10 +64,9 @@ impl Study {
 
     /// The error of each family on machines that are left out.
     pub fn words(&self) -> impl Iterator<Item = String> {
-        let name = |family: Family| format!("{family:?}").to_lowercase();
         self.parts
             .iter()
-            .map(move |part| format!("{}: {}", name(part.evidence.family), part.held.words()))
+            .map(|part| format!("{}: {}", part.evidence.family.name(), part.held.words()))
     }
 
     /// What was learned from the others; from all of them if `machine` is not among them.
@@ -245,6 +244,22 @@ fn see(points: &mut [Point], first: usize) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// What bands of hosts say of the evidence's ends is so, and each constant is fitted with its family.
+    #[test]
+    fn hosts_end_where_their_evidence_does() {
+        let clusters = Clusters::built_in().unwrap();
+        let hosts = clusters.all.iter().filter(|c| c.hosts).flat_map(|c| &c.curves);
+        let placed: Vec<(u32, u32)> = hosts.map(|c| (c.nodes, c.ranks / c.nodes)).collect();
+        let most = |of: fn(&(u32, u32)) -> u32| placed.iter().map(of).max().map(f64::from);
+        let measured = super::super::hosts::MEASURED;
+        assert_eq!((most(|p| p.0), most(|p| p.1)), (Some(measured.0), Some(measured.1)));
+        for family in Family::ALL {
+            let own = &fit::UNKNOWNS[fit::own(family)];
+            let is_own = |u: &fit::Unknown| u.name.starts_with("hosts.") != family.has_series();
+            assert!(own.iter().all(is_own), "{}", family.name());
+        }
+    }
 
     /// The built-in constants are the result of the fit; everything is compared in
     /// `tests/engine/expect.rs`.
