@@ -12,7 +12,6 @@ use crate::cost::optimum::optimum;
 use crate::cost::price::{Use, uses};
 use crate::cost::rank::{Candidate, Ranked, Refused, candidates, rank, rank_elements};
 use crate::cost::simulate::{Setup, simulate};
-use crate::library::{Call, openmpi};
 use crate::machine::fabric::{Discipline, Fabric, Order, Tier};
 use crate::machine::profile::How;
 use crate::machine::query::{Machine, NodesAre, Query};
@@ -705,9 +704,8 @@ fn peers_nics(query: &Query, is_below: bool) -> Option<String> {
 
 /// Who decides instead of the rules that are shown.
 fn han(query: &Query, expecting: &Expecting<'_>) -> Option<String> {
-    let runs = expecting.runs(query.size);
-    let tuned = runs.library == Some(Library::OpenMpi.id()) && runs.rules == Rules::Own;
-    (tuned && openmpi::han_decides(&Call::of(query))).then(|| {
+    let by_rules = expecting.runs(query.size).rules == Rules::Own;
+    (by_rules && expecting.is_overruled()).then(|| {
         "Open MPI 5.0 asks coll/han first on several nodes with several ranks; its rules are not modelled, \
          what runs is by those of coll/tuned"
             .to_owned()

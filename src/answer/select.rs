@@ -279,14 +279,11 @@ impl<'a> Model<'a> {
     ) -> Result<Self> {
         let found = candidates(registry, &query.shape, &query.machine.fabric);
         let ready = known(found, of_engine)?.map_or_else(Vec::new, |(ready, _)| ready);
-        let between_hosts = policy.meta().library.and_then(|own| with_library(query, own));
-        let expecting = match between_hosts {
-            Some(asked) => Expecting::new(registry, &asked).ok().filter(Expecting::is_of_hosts),
-            None => None,
-        };
-        let expecting = match expecting {
-            Some(of_hosts) => Some(of_hosts),
+        let other = policy.meta().library.and_then(|own| with_library(query, own));
+        let of_hosts = other.and_then(|asked| Expecting::new(registry, &asked).ok());
+        let expecting = match of_hosts.filter(Expecting::is_of_hosts) {
             None => known(Expecting::new(registry, query), of_engine)?,
+            of_hosts => of_hosts,
         };
         let kernels = if of_engine { Kernels::new(registry, query).ok() } else { None };
         Ok(Self { registry, query, ready, expecting, kernels })

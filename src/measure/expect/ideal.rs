@@ -149,6 +149,12 @@ impl<'r> Ideal<'r> {
         self.fabric.launch
     }
 
+    /// How far the price of what runs, without what a call costs before its first message, is above a time, as a
+    /// logarithm; 0 if it is below.
+    pub(super) fn above(&self, time: Seconds, size: Bytes) -> f64 {
+        ((self.at(size).time - self.launch()) / time).0.ln().max(0.0)
+    }
+
     /// The ideal times of what runs, over these links and over `other` links. With other NICs another algorithm may run.
     pub(super) fn on_both(&self, other: &Self, size: Bytes) -> (Seconds, Seconds) {
         let volume = Volume::from(size);
@@ -209,9 +215,14 @@ impl<'r> Ideal<'r> {
         self.by_switches
     }
 
+    /// Whether something that is not known here decides before the rules.
+    pub(super) fn is_overruled(&self) -> bool {
+        self.ruler.as_ref().is_some_and(Ruler::is_overruled)
+    }
+
     /// Whether the rules say what runs, and nothing decides before them.
     pub(super) fn is_by_rules(&self, size: Bytes) -> bool {
-        self.ruler.as_ref().is_some_and(|own| !own.is_overruled() && own.choose(size).is_some())
+        !self.is_overruled() && self.is_ruled(size)
     }
 
     /// The time of a choice as it is pipelined, if the data start `before`, of the ideal latency and the

@@ -604,15 +604,14 @@ impl<'r> Expecting<'r> {
         }
     }
 
-    /// What was learned of hosts knows nothing of algorithms. One whose price is above what others took takes longer, too:
-    /// see [`CHEAPER`].
+    /// What was learned of hosts knows nothing of algorithms. One whose price is above what others took takes longer,
+    /// too: see [`CHEAPER`].
     fn as_dear(&self, told: Expectation, what: &Ideal<'_>, size: Bytes) -> Expectation {
-        let launch = what.launch();
-        let above = ((what.at(size).time - launch).0 / told.time.0).ln().max(0.0);
+        let above = what.above(told.time, size);
         let raised = (above - CHEAPER * above.min(1.0)).exp();
         let moved = told.times(Ratio(raised)).wider((CHEAPER * above.min(1.5)).exp());
         // Nothing like it was held out.
-        Expectation { error: told.error.filter(|_| above <= 0.0), ..moved.later(launch) }
+        Expectation { error: told.error.filter(|_| above <= 0.0), ..moved.later(what.launch()) }
     }
 
     /// The expectation from this machine's own curve.
@@ -651,9 +650,13 @@ impl<'r> Expecting<'r> {
     /// Whether what runs costs more than hosts take otherwise.
     fn is_raised(&self, size: Bytes) -> bool {
         let size = size.max(Bytes(1));
-        let price = || self.ideal.at(size).time - self.ideal.launch();
-        let is_dearer = |hosts: &Transfer| price() > hosts.at(size).time;
+        let is_dearer = |hosts: &Transfer| self.ideal.above(hosts.at(size).time, size) > 0.0;
         self.of_hosts().is_some_and(|hosts| self.ideal.is_by_rules(size) && is_dearer(hosts))
+    }
+
+    /// Whether something that is not known here decides before the rules that say what runs.
+    pub(crate) fn is_overruled(&self) -> bool {
+        self.ideal.is_overruled()
     }
 
     /// An algorithm that was asked for.
@@ -866,8 +869,8 @@ fn hosts(query: &Query) -> Option<Features> {
     Some(Features::of_hosts(*network, alpha, rate))
 }
 
-/// Whether ranks are processes on hosts: nothing but memory and a network is between them, no chip is named, and a library of
-/// MPI is, or several ranks are on a node. One rank a node may be a GPU where no library is named.
+/// Whether ranks are processes on hosts: nothing but memory and a network is between them, no chip is named, and a
+/// library of MPI is, or several ranks are on a node. One rank a node may be a GPU where no library is named.
 fn are_hosts(query: &Query) -> bool {
     let Machine { fabric, hardware, library, .. } = &query.machine;
     let has_chips = hardware.as_ref().is_some_and(|h| h.generation.is_some())

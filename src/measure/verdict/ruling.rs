@@ -43,9 +43,6 @@ impl Ruling {
 /// The slowdown that a healthy verdict rules out.
 pub const SLOWDOWN: Ratio = Ratio(1.5);
 
-/// The same of MPI between hosts: one in fifty of 9,930 published times is above the limit.
-const OF_HOSTS: f64 = 0.9;
-
 /// By how much two healthy machines of one kind differ at a size, as a logarithm; 0 for a machine's own
 /// runs.
 ///
@@ -53,6 +50,8 @@ const OF_HOSTS: f64 = 0.9;
 /// bare metal. Middle sizes differ by 30 % over several nodes; large ones differ by 15 % on one node and
 /// 25 % over several, and by half as much again if software moves the data instead of an RDMA NIC. EFA's
 /// plugin became twice as fast up to 256 MiB from release to release.
+///
+/// Of MPI between hosts see [`OF_HOSTS`].
 pub(super) fn doubt(expected: &Expectation, of_hosts: bool, query: &Query, size: Bytes) -> f64 {
     use NetworkKind::{Efa, Tcp, Tcpx, Tcpxo};
     let (nodes, network) = (query.placement.nodes(), query.machine.network);
@@ -68,6 +67,10 @@ pub(super) fn doubt(expected: &Expectation, of_hosts: bool, query: &Query, size:
         _ => 0.226,
     }
 }
+
+/// By how much healthy hosts on which MPI runs differ beyond the band, as a logarithm: one in fifty of 9,930 published
+/// times is above the limit.
+const OF_HOSTS: f64 = 0.9;
 
 /// The verdict on a run whose times look like `health`.
 pub(super) fn rule(points: &[Point], health: Health, facts: &Facts, no_call: bool) -> Ruling {

@@ -282,7 +282,7 @@ fn latency(k: &Constants, machine: &Features, asked: &Asked) -> f64 {
     times * recent_latency(k, machine, asked)
 }
 
-/// L in µs with recent software.
+/// L in µs with recent software. No host comes here, nor to c and b below: those have [`hosts::form`].
 fn recent_latency(k: &Constants, machine: &Features, asked: &Asked) -> f64 {
     let own = match machine.class {
         Class::NvLink => {

@@ -315,8 +315,8 @@ impl Held {
         let inside = self.points.iter().zip(&halves).filter(held).count();
         let all = self.points.len();
         format!(
-            "{all} sizes of {} machines, each left out: {:.1} % off in the median, {:.0} % at the 90th percentile, {:.0} % in \
-             the band",
+            "{all} sizes of {} machines, each left out: {:.1} % off in the median, {:.0} % at the 90th percentile, \
+             {:.0} % in the band",
             errors.machines(),
             100.0 * median,
             100.0 * p90,
