@@ -138,26 +138,26 @@ fn vllm(q: &Asked) -> (&'static str, &'static str) {
     let (n, s) = (q.ranks, q.size);
     let invariant = q.is("VLLM_BATCH_INVARIANT=1");
     // FlashInfer.
-    let on = if minor >= 32 {
+    let on = if minor >= 29 {
         !q.is("VLLM_ALLREDUCE_USE_FLASHINFER=0") && !invariant
     } else {
         minor >= 19 && q.is("VLLM_ALLREDUCE_USE_FLASHINFER=1")
     };
     let entry = match (sm, n) {
         (103, _) if minor < 19 => 0,
-        (100 | 103, 16) if minor < 27 => 0,
+        (100 | 103, 16) if minor < 25 => 0,
         (90, 2) | (100, 2) | (103, 2) | (103, 4) | (100, 16) | (103, 16) => 64 * M,
         (90, 4) => 2 * M,
         (90, 8) => M / 2,
         (100, 4) => 32 * M,
         (100, 8) => M,
-        (103, 8) if minor >= 32 => 4 * M,
+        (103, 8) if minor >= 29 => 4 * M,
         (103, 8) => 2 * M,
         _ => 0,
     };
     let spans = multicast && n <= domain;
     let backend = match nodes {
-        1 if spans && minor >= 27 => Some(true),
+        1 if spans && minor >= 25 => Some(true),
         1 => Some(false),
         _ if spans && sm >= 100 && minor >= 19 => Some(true),
         _ => None,
@@ -166,9 +166,9 @@ fn vllm(q: &Asked) -> (&'static str, &'static str) {
         (33, 100 | 103, 8, 1 | 2) => 128 * M,
         (33, 103, 4, 1) => 80 * M,
         (33, 103, 16, 4) => 8 * M,
-        (32, 103, 4, 1) => 80 * M - 1,
-        (32, 103, 8, 1 | 2) => 64 * M - 1,
-        (32, 103, 16, 4) => 8 * M - 1,
+        (29..33, 103, 4, 1) => 80 * M - 1,
+        (29..33, 103, 8, 1 | 2) => 64 * M - 1,
+        (29..33, 103, 16, 4) => 8 * M - 1,
         _ => entry,
     };
     let limit = if backend == Some(true) { tuned } else { entry };
@@ -207,7 +207,7 @@ fn vllm(q: &Asked) -> (&'static str, &'static str) {
             || minor < 19 && (n == 4 && s >= 2 * M || n == 8 && s >= M)
             || minor >= 19 && n == 4 && (s <= 16 * K || s >= 512 * K)
             || minor >= 19 && n == 8 && (s <= 16 * K || s >= 128 * K));
-    if minor >= 32 {
+    if minor >= 29 {
         if let Some(flash) = flash {
             return flash;
         }
@@ -258,7 +258,7 @@ fn vllm(q: &Asked) -> (&'static str, &'static str) {
         (100, _) => 128 * M,
         _ => 4 * M,
     };
-    let below = if minor >= 24 { s <= most } else { s < most };
+    let below = if minor >= 23 { s <= most } else { s < most };
     if alive && q.dtype == DataType::Bf16 && s.is_multiple_of(4) && below {
         let adds = if sm == 90 { n >= 4 } else { n >= 6 };
         return ("symm-mem", if adds { "two-shot-multimem" } else { "two-shot-pull" });
@@ -266,7 +266,7 @@ fn vllm(q: &Asked) -> (&'static str, &'static str) {
     NCCL
 }
 
-/// P1, L1, L2 and the switch's range of SGLang 0.5.22 and 0.5.23, in KiB; P2.
+/// P1, L1, L2 and the switch's range of SGLang from 0.5.16 to 0.5.22, and of 0.5.23, in KiB; P2.
 type Row = (u64, u64, u64, Option<(u64, u64)>);
 
 fn rows_of(sm: u32, n: u32, newest: bool) -> Option<(Row, Row, u64)> {
@@ -304,8 +304,8 @@ fn has_mscclpp(q: &Asked, patch: u32, (tray, domain): (u32, u32)) -> bool {
     let (n, s) = (q.ranks, q.size);
     let nodes = if domain > tray { 1 } else { q.nodes.max(n.div_ceil(tray)) };
     let sized = match (patch, nodes) {
-        (22.., 1) => [4, 8, 16].contains(&n) && s <= 8 * M,
-        (22.., 2) => [4, 8, 16].contains(&n) && (K..=2 * M).contains(&s),
+        (21.., 1) => [4, 8, 16].contains(&n) && s <= 8 * M,
+        (21.., 2) => [4, 8, 16].contains(&n) && (K..=2 * M).contains(&s),
         (14.., 1) => n == 8 && s <= 8 * M,
         (14.., 2) => n == 16 && (K..=8 * M).contains(&s),
         (_, 1) => n == 8 && s <= M,
@@ -368,7 +368,9 @@ fn sglang(q: &Asked) -> (&'static str, &'static str) {
         && s.is_multiple_of(4)
         && s < most
     {
-        return ("symm-mem", if n == 2 { "two-shot-pull" } else { "two-shot-multimem" });
+        // Wheels of 0.5.14 and 0.5.15.post1 have six and eight ranks of Blackwell alone.
+        let pulls = n == 2 || n == 4 && sm >= 100 && patch < 16;
+        return ("symm-mem", if pulls { "two-shot-pull" } else { "two-shot-multimem" });
     }
     NCCL
 }
@@ -382,7 +384,7 @@ fn second(
     multicast: bool,
 ) -> Option<(&'static str, &'static str)> {
     let told = |kernel| Some(("custom-v2", kernel));
-    if patch < 22 {
+    if patch < 16 {
         let i = usize::try_from(n).ok()?.checked_sub(2).filter(|i| *i < 7)?;
         let p = if (100..110).contains(&sm) {
             [4096, 4096, 2048, 2048, 1024, 896, 720][i]
@@ -512,7 +514,18 @@ type Reading =
 
 const READINGS: [Reading; 6] = [
     (
-        &["vllm@0.33.0", "vllm@0.32.0", "vllm@0.27.0", "vllm@0.24.0", "vllm@0.19.0", "vllm@0.14.0"],
+        &[
+            "vllm@0.33.0",
+            "vllm@0.32.0",
+            "vllm@0.30.0",
+            "vllm@0.29.0",
+            "vllm@0.27.0",
+            "vllm@0.25.1",
+            "vllm@0.24.0",
+            "vllm@0.23.0",
+            "vllm@0.19.0",
+            "vllm@0.14.0",
+        ],
         &[
             "VLLM_BATCH_INVARIANT=1",
             "VLLM_ALLREDUCE_USE_FLASHINFER=0",
@@ -525,7 +538,16 @@ const READINGS: [Reading; 6] = [
         vllm,
     ),
     (
-        &["sglang@0.5.23", "sglang@0.5.22", "sglang@0.5.14", "sglang@0.5.10", "sglang@0.5.9"],
+        &[
+            "sglang@0.5.23",
+            "sglang@0.5.22",
+            "sglang@0.5.21",
+            "sglang@0.5.17",
+            "sglang@0.5.16",
+            "sglang@0.5.14",
+            "sglang@0.5.10",
+            "sglang@0.5.9",
+        ],
         &[
             "SGLANG_OPT_USE_CUSTOM_ALL_REDUCE_V2=0",
             "SGLANG_USE_JIT_ALL_REDUCE=1",
@@ -537,16 +559,16 @@ const READINGS: [Reading; 6] = [
         sglang,
     ),
     (
-        &["flashinfer@0.7.2", "flashinfer@0.6.18"],
+        &["flashinfer@0.7.4", "flashinfer@0.7.2", "flashinfer@0.6.18"],
         &["backend=trtllm", "pattern=kARResidualRMSNorm"],
         flashinfer,
     ),
     (
-        &["mscclpp@0.9.0"],
+        &["mscclpp@0.10.0", "mscclpp@0.9.0"],
         &["MSCCLPP_NCCL_SYMMETRIC_MEMORY=1", "MSCCLPP_NCCL_LIB_PATH=/x/libnccl.so"],
         mscclpp,
     ),
-    (&["torch@2.14.0"], &["ENABLE_INTRA_NODE_COMM=1"], torch),
+    (&["torch@2.15.0", "torch@2.14.0"], &["ENABLE_INTRA_NODE_COMM=1"], torch),
     (&["xla@2026", "xla@2025"], &["xla_gpu_unsupported_use_all_reduce_one_shot_kernel=true"], xla),
 ];
 
@@ -780,6 +802,15 @@ fn quick_reduce_begins_where_its_codec_pays() {
     assert_eq!(with(aiter, DataType::F32, 8, 64 * M), ("aiter", "library"));
     assert_eq!(with(aiter, DataType::F32, 8, 64 * M + 16), NCCL);
     assert_eq!(with(aiter, DataType::F32, 3, M), NCCL);
+    // A limit above vLLM's pool of 128 MiB is none; the other limit is exclusive.
+    let sized = |variable, size| {
+        let env = vec![aiter, variable];
+        Asked { env, ..asked("vllm@0.33.0", "mi300x", 8, size) }.told()
+    };
+    assert_eq!(sized("AITER_CUSTOM_AR_MAX_SIZE=268435456", 65 * M), NCCL);
+    assert_eq!(sized("AITER_CUSTOM_AR_MAX_SIZE=134217728", 128 * M).0, "aiter");
+    assert_eq!(sized("AITER_CUSTOM_AR_MIN_SIZE=1048576", M), NCCL);
+    assert_eq!(sized("AITER_CUSTOM_AR_MIN_SIZE=1048576", M + 16).0, "aiter");
 }
 
 /// sgl-project/sglang 0.5.23, custom_all_reduce.py (`dispatch_custom_allreduce`) and parallel_state.py.
@@ -799,8 +830,9 @@ fn sglang_runs_aiter_on_amd() {
     assert_eq!(with(&["--disable-custom-all-reduce"], 8, M), NCCL);
     let part = |engine, collective, size| asked(engine, "mi300x", 8, size).in_parts(collective);
     for (collective, most, since, before) in [
-        (Collective::AllGather, 4 * M, "sglang@0.5.14", "sglang@0.5.10"),
-        (Collective::ReduceScatter, 8 * M, "sglang@0.5.22", "sglang@0.5.14"),
+        // Half of a pool of 1 GiB, for eight parts.
+        (Collective::AllGather, 64 * M, "sglang@0.5.14", "sglang@0.5.10"),
+        (Collective::ReduceScatter, 8 * M, "sglang@0.5.16", "sglang@0.5.14"),
     ] {
         assert_eq!(part(since, collective, most), "aiter");
         assert_eq!(part(since, collective, most + 16), "nccl");
@@ -860,21 +892,32 @@ fn ways_to_other_kernels_are_short() {
     assert!(!said.contains("FLASHINFER"), "{said}");
 }
 
-/// vllm-project/vllm, all_reduce_utils.py, `should_nccl_symm_mem_ag_rs`, which came after 0.24.
+/// vllm-project/vllm, all_reduce_utils.py, `should_nccl_symm_mem_ag_rs`, which 0.25.1 has and 0.24 has not.
 #[test]
-fn vllm_gathers_in_symmetric_memory_from_0_27_on() {
+fn vllm_gathers_in_symmetric_memory_from_0_25_on() {
     for collective in [Collective::AllGather, Collective::ReduceScatter] {
         let told = |engine, env: &[&'static str]| {
             Asked { env: env.to_vec(), ..asked(engine, "h100", 8, M) }.in_parts(collective)
         };
         let symmetric = "VLLM_USE_NCCL_SYMM_MEM=1";
-        assert_eq!(told("vllm@0.27.0", &[symmetric]), "nccl-symm");
+        assert_eq!(told("vllm@0.25.1", &[symmetric]), "nccl-symm");
         assert_eq!(told("vllm@0.24.0", &[symmetric]), "nccl");
         assert_eq!(told("vllm@0.33.0", &[symmetric, "VLLM_BATCH_INVARIANT=1"]), "nccl");
     }
 }
 
 /// microsoft/mscclpp, algorithm_selector.cc: AMD's GPUs have one kernel for an all-gather.
+#[test]
+fn mscclpp_adds_8_bit_floats_in_blackwells_switch_from_0_10_on() {
+    let told = |engine, machine| {
+        let env = vec!["MSCCLPP_NCCL_SYMMETRIC_MEMORY=1"];
+        Asked { env, dtype: DataType::F8e4m3, ..asked(engine, machine, 8, 2 * M) }.told().1
+    };
+    assert_eq!(told("mscclpp@0.10.0", "b200"), "nvls-zero-copy");
+    assert_eq!(told("mscclpp@0.9.0", "b200"), "rsag-zero-copy");
+    assert_eq!(told("mscclpp@0.10.0", "h100"), told("mscclpp@0.9.0", "h100"));
+}
+
 #[test]
 fn mscclpp_gathers_on_amd_with_one_kernel() {
     let told = |machine| {
@@ -975,7 +1018,7 @@ fn inductor_asks_what_its_operator_asks() {
 fn mscclpp_leaves_8_bit_floats_to_its_kernels_without_a_switch() {
     let told = |machine, dtype, size| {
         let env = vec!["MSCCLPP_NCCL_SYMMETRIC_MEMORY=1"];
-        Asked { dtype, env, ..asked("mscclpp", machine, 8, size) }.told().1
+        Asked { dtype, env, ..asked("mscclpp@0.9.0", machine, 8, size) }.told().1
     };
     for (dtype, to_a_mebibyte, above) in [
         (DataType::Bf16, "nvls-zero-copy", "nvls-zero-copy"),

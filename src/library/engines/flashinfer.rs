@@ -1,18 +1,19 @@
 //! FlashInfer's all-reduce: through one multicast address (MNNVL) or TensorRT-LLM's kernels.
 //!
-//! Source: flashinfer-ai/flashinfer 0.7.2.post1 (0.6.18.post1 has the same rules),
+//! Source: flashinfer-ai/flashinfer 0.7.4 (0.7.2.post1 and 0.6.18.post1 have the same rules),
 //! `flashinfer/comm/{allreduce,trtllm_ar,trtllm_mnnvl_ar}.py`.
 
 use super::ask::{Ask, MIB};
 use super::{Engine, Named, Taken, Tried, first_of};
 use crate::base::collective::Collective;
+use crate::machine::sample::DataType;
 
 pub(super) static ENGINE: Engine = Engine {
     id: "flashinfer",
     aliases: &["flash-infer"],
     title: "FlashInfer's all-reduce: MNNVL, or TensorRT-LLM's kernels",
-    releases: &["0.7.2", "0.6.18"],
-    source: "flashinfer-ai/flashinfer 0.7.2.post1, flashinfer/comm/allreduce.py",
+    releases: &["0.7.4", "0.7.2", "0.6.18"],
+    source: "flashinfer-ai/flashinfer 0.7.4, flashinfer/comm/allreduce.py",
     variables: &["backend", "pattern", "p2p"],
     force: &[
         ("flashinfer-mnnvl", "create_allreduce_fusion_workspace(backend=\"mnnvl\")"),
@@ -34,9 +35,16 @@ fn choose(ask: &Ask<'_>) -> Taken {
     }
 }
 
+/// Whether the pattern, FP8 of groups of a token in packets, is one of TensorRT-LLM's kernels alone.
+fn of_trtllm(ask: &Ask<'_>) -> bool {
+    let pattern = ask.env.get("pattern").unwrap_or_default().to_ascii_lowercase();
+    matches!(pattern.as_str(), "8" | "9") || pattern.ends_with("pertokengroupfp8packedquant")
+}
+
 fn by_backend(ask: &Ask<'_>) -> Taken {
     let asked = ask.env.get("backend").unwrap_or("auto").to_ascii_lowercase();
     let paths: &[Named] = match asked.as_str() {
+        _ if of_trtllm(ask) => &[("flashinfer-trtllm", trtllm)],
         "trtllm" => &[("flashinfer-trtllm", trtllm)],
         "mnnvl" => &[("flashinfer-mnnvl", by_multicast)],
         _ => &[("flashinfer-mnnvl", by_multicast), ("flashinfer-trtllm", trtllm)],
@@ -46,6 +54,19 @@ fn by_backend(ask: &Ask<'_>) -> Taken {
         paths,
         Taken::none("no workspace can be created: the caller must use another library"),
     )
+}
+
+/// What engines say where FlashInfer's all-reduce over PCIe may take a call.
+pub(super) const BY_PCIE: &str = "FlashInfer's all-reduce over PCIe (IPC) is on, and what it accepts goes there: it tunes \
+    itself at startup, which is not modelled";
+
+/// Whether FlashInfer's all-reduce over PCIe accepts a call, but for limits that an engine takes from its batches.
+pub(super) fn may_go_by_pcie(ask: &Ask<'_>) -> bool {
+    ask.board.cuda()
+        && ask.one_node().is_ok()
+        && ask.ranks_of(&[2, 4, 8]).is_ok()
+        && ask.dtype_of(&[DataType::Bf16, DataType::F16]).is_ok()
+        && ask.blocks_of(16).is_ok()
 }
 
 fn by_multicast(ask: &Ask<'_>) -> Tried {

@@ -448,7 +448,7 @@ mod tests {
         let answer = |name| release(named(name).unwrap().0, named(name).unwrap().1);
         let asked = |name| answer(name).unwrap();
         assert_eq!(asked("vllm").0, "0.33.0");
-        assert_eq!(asked("vllm@0.29.1").0, "0.27.0");
+        assert_eq!(asked("vllm@0.29.1").0, "0.29.0");
         assert_eq!(asked("sglang@0.5.10.post1").0, "0.5.10");
         assert_eq!(asked("trtllm@1.3.0rc20").0, "1.3.0");
         // Kernels of NCCL that came with 2.27 are none of 2.26.

@@ -1,17 +1,18 @@
 //! MSCCL++'s library with NCCL's API: it chooses kernels by size, memory and switch.
 //!
-//! Source: microsoft/mscclpp v0.9.0, `src/ext/nccl/algorithm_selector.cc`.
+//! Source: microsoft/mscclpp v0.9.0 and v0.10.0, `src/ext/nccl/algorithm_selector.cc`.
 
 use super::ask::{Ask, KIB, MIB};
 use super::{Engine, Taken};
 use crate::base::collective::Collective;
+use crate::machine::sample::DataType;
 
 pub(super) static ENGINE: Engine = Engine {
     id: "mscclpp",
     aliases: &["mscclplusplus", "msccl++"],
     title: "MSCCL++'s library with NCCL's API",
-    releases: &["0.9.0"],
-    source: "microsoft/mscclpp v0.9.0, src/ext/nccl/algorithm_selector.cc",
+    releases: &["0.10.0", "0.9.0"],
+    source: "microsoft/mscclpp v0.10.0, src/ext/nccl/algorithm_selector.cc",
     variables: &[
         "MSCCLPP_NCCL_SYMMETRIC_MEMORY",
         "symmetric",
@@ -100,8 +101,11 @@ fn blackwell(ask: &Ask<'_>, registered: bool, zero_copy: bool) -> Taken {
     }
 }
 
-/// Whether the library has the switch add elements of this type. Blackwell's switch could add 8-bit
-/// floats, but the library asks macros that a compiler defines in code for the GPU only.
+/// Whether the library has the switch add elements of this type. Blackwell's switch adds 8-bit floats; 0.9.0
+/// asks macros that a compiler defines in code for the GPU only, 0.10.0 a kernel that tries it.
 fn nvls(ask: &Ask<'_>) -> bool {
-    ask.dtype.bytes().0 > 1 && ask.board.sm >= Some(90) && ask.board.spans(ask.ranks)
+    let blackwell = ask.board.sm.is_some_and(|sm| sm / 10 == 10);
+    let is_float = matches!(ask.dtype, DataType::F8e4m3 | DataType::F8e5m2);
+    let adds = ask.dtype.bytes().0 > 1 || is_float && blackwell && ask.since(0, 10, 0);
+    adds && ask.board.sm >= Some(90) && ask.board.spans(ask.ranks)
 }

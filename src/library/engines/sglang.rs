@@ -21,7 +21,10 @@ pub(super) static ENGINE: Engine = Engine {
     id: "sglang",
     aliases: &["sgl"],
     title: "SGLang: the kernel that its tensor-parallel group runs",
-    releases: &["0.5.23", "0.5.22", "0.5.14", "0.5.10", "0.5.9"],
+    releases: &[
+        "0.5.23", "0.5.22", "0.5.21", "0.5.20", "0.5.19", "0.5.18", "0.5.17", "0.5.16", "0.5.14",
+        "0.5.10", "0.5.9",
+    ],
     source: "sgl-project/sglang, sglang/srt/distributed/parallel_state.py, custom_all_reduce_v2.py",
     variables: &[
         "disable_custom_all_reduce",
@@ -42,6 +45,7 @@ pub(super) static ENGINE: Engine = Engine {
         "SGLANG_USE_AITER_AG",
         "SGLANG_DP_USE_REDUCE_SCATTER",
         "AITER_CUSTOM_AR_MAX_SIZE",
+        "AITER_CUSTOM_AR_MIN_SIZE",
         "SGLANG_USE_1STAGE_ALLREDUCE",
         "enable_deterministic_inference",
         "ROCM_QUICK_REDUCE_QUANTIZATION",
@@ -82,7 +86,7 @@ fn choose(ask: &Ask<'_>) -> Taken {
         let paths: [Named; 2] = [("aiter", part), ("mscclpp", gather)];
         return first_of(ask, if ask.board.cdna { &paths } else { &paths[1..] }, last);
     }
-    first_of(
+    let taken = first_of(
         ask,
         &[
             ("nccl-symm", nccl_symm),
@@ -97,7 +101,14 @@ fn choose(ask: &Ask<'_>) -> Taken {
             ("symm-mem", torch),
         ],
         Taken::nccl("no other path accepts it"),
-    )
+    );
+    let by_pcie = ask.since(0, 5, 21) && ask.env.is_on("SGLANG_ENABLE_PCIE_IPC_ALLREDUCE", false);
+    // Those that come after it in the order.
+    let is_after = matches!(taken.kernel.backend, "quick-reduce" | "mscclpp" | "symm-mem" | "nccl");
+    match by_pcie && is_after && flashinfer::may_go_by_pcie(ask) {
+        true => taken.note(flashinfer::BY_PCIE),
+        false => taken,
+    }
 }
 
 fn nccl_symm(ask: &Ask<'_>) -> Tried {
@@ -155,7 +166,7 @@ const CROSSING: &[u32] = &[4, 8, 16, 32, 64];
 /// An all-gather by MSCCL++, whose kernel is for several nodes, and whose limits are of the output.
 fn gather(ask: &Ask<'_>) -> Tried {
     has_mscclpp(ask)?;
-    if ask.collective != Collective::AllGather || !ask.since(0, 5, 22) {
+    if ask.collective != Collective::AllGather || !ask.since(0, 5, 21) {
         return Err("the release has no such kernel of it".to_owned());
     }
     ask.ranks_of(CROSSING)?;
@@ -179,8 +190,8 @@ fn mscclpp(ask: &Ask<'_>) -> Tried {
     has_mscclpp(ask)?;
     let domains = domains(ask);
     let (ranks, from, to): (&[u32], u64, u64) = match (domains, ask.release) {
-        (1, release) if release >= Release(0, 5, 22) => (&[4, 8, 16, 32], 0, 8 * MIB),
-        (2 | 4 | 8, release) if release >= Release(0, 5, 22) => {
+        (1, release) if release >= Release(0, 5, 21) => (&[4, 8, 16, 32], 0, 8 * MIB),
+        (2 | 4 | 8, release) if release >= Release(0, 5, 21) => {
             (CROSSING, KIB, u64::from(domains) * MIB)
         }
         (1, release) if release >= Release(0, 5, 14) => (&[8], 0, 8 * MIB),
@@ -211,7 +222,10 @@ fn torch(ask: &Ask<'_>) -> Tried {
     ask.blocks_of(4)?;
     let column = symm_mem::column(ask.ranks).ok_or("it supports 2, 4, 6 or 8 ranks")?;
     let mib = [64, 64, 128, 128][column];
-    let kernel = if ask.ranks == 2 { "two-shot-pull" } else { "two-shot-multimem" };
+    // Four ranks of Blackwell came to the switch with 0.5.16.
+    let pulls =
+        ask.ranks == 2 || ask.ranks == 4 && ask.board.sm >= Some(100) && !ask.since(0, 5, 16);
+    let kernel = if pulls { "two-shot-pull" } else { "two-shot-multimem" };
     match ask.below(mib * MIB) {
         true => Ok(Taken::new("symm-mem", kernel, format!("below {mib} MiB"))
             .note("the tensor is copied in and out, even inside a graph")),
@@ -251,15 +265,15 @@ fn by_aiter(ask: &Ask<'_>) -> Tried {
     if mscclpp(ask).is_ok() && ask.since(0, 5, 14) {
         return Err("MSCCL++ accepts it".to_owned());
     }
-    aiter::take(ask, 1)
+    aiter::POOL.all_reduce(ask)
 }
 
-/// An all-gather or a reduce-scatter by AITER, whose buffers hold the parts of all ranks.
+/// An all-gather or a reduce-scatter by AITER.
 fn part(ask: &Ask<'_>) -> Tried {
     let gathers = ask.collective == Collective::AllGather;
     let (name, since) = match gathers {
         true => ("SGLANG_USE_AITER_AG", Release(0, 5, 14)),
-        false => ("SGLANG_DP_USE_REDUCE_SCATTER", Release(0, 5, 22)),
+        false => ("SGLANG_DP_USE_REDUCE_SCATTER", Release(0, 5, 16)),
     };
     if !has_aiter(ask) || ask.release < since || !ask.env.is_on(name, true) {
         return Err(format!("SGLANG_USE_AITER_AR or {name} is off, or the release has it not"));
@@ -268,8 +282,10 @@ fn part(ask: &Ask<'_>) -> Tried {
         return Err("--disable-custom-all-reduce".to_owned());
     }
     ask.dtype_of(FLOATS)?;
-    let ranks = u64::from(ask.ranks);
-    aiter::take(ask, if gathers { 2 * ranks } else { ranks })
+    match gathers {
+        true => aiter::POOL.all_gather(ask),
+        false => aiter::POOL.sum(ask, ask.ranks.into()),
+    }
 }
 
 fn old(ask: &Ask<'_>) -> Tried {
@@ -295,7 +311,8 @@ fn has_v2(ask: &Ask<'_>) -> bool {
     let grows = |text: &str| text.to_ascii_lowercase().contains("expandable_segments:true");
     let expandable = ask.env.is_on("expandable_segments", false)
         || conf.iter().any(|name| ask.env.get(name).is_some_and(grows));
-    let near = ask.nodes == 1 || ask.ranks <= ask.board.domain && expandable;
+    let crosses = ask.since(0, 5, 17) && ask.ranks <= ask.board.domain && expandable;
+    let near = ask.nodes == 1 || crosses;
     switched && ask.board.cuda() && ask.board.linked && ask.board.peer_access && near
 }
 
@@ -328,7 +345,13 @@ impl Row {
 fn rows(ask: &Ask<'_>) -> Option<(Row, Row, u64)> {
     let both = |graph: Row, eager: Row| Some((graph, eager, 0));
     let newest = ask.since(0, 5, 23);
-    match (ask.board.sm?, ask.ranks) {
+    // Compute capability 10.7 came to the table with 0.5.19, and 16 ranks with 0.5.17.
+    let sm = match ask.board.sm? {
+        107 if !ask.since(0, 5, 19) => 100,
+        sm => sm,
+    };
+    match (sm, ask.ranks) {
+        (_, 9..) if !ask.since(0, 5, 17) => None,
         (90, 2) => both(row(16., 128., 128.), row(32., 128., 128.)),
         (90, 3) => both(row(1.25, 1.25, 128.), row(3., 3., 16.)),
         (90, 4) => both(row(0.375, 0.375, 128.), row(0.875, 0.875, 32.).multimem(0., 32.)),
@@ -379,7 +402,7 @@ fn rows(ask: &Ask<'_>) -> Option<(Row, Row, u64)> {
 
 fn v2(ask: &Ask<'_>) -> Tried {
     ask.blocks_of(16)?;
-    if ask.release < Release(0, 5, 22) {
+    if ask.release < Release(0, 5, 16) {
         return v2_before(ask);
     }
     let none = || format!("its table has no row for {} of these GPUs", ask.ranks);

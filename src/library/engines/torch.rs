@@ -12,7 +12,7 @@ pub(super) static ENGINE: Engine = Engine {
     id: "torch",
     aliases: &["pytorch", "torch-symm-mem", "symm-mem", "pytorch-symm-mem"],
     title: "PyTorch's symmetric memory, IntraNodeComm and inductor, else NCCL",
-    releases: &["2.14.0"],
+    releases: &["2.15.0", "2.14.0"],
     source: "pytorch/pytorch, torch/csrc/distributed/c10d/symm_mem/intra_node_comm.cu at 05382727",
     variables: &["op", "ENABLE_INTRA_NODE_COMM", "auto_select", "p2p"],
     force: &[

@@ -32,7 +32,7 @@ const FUSIONS: &[&str] = &[
     "RESIDUAL_RMS_NORM_QUANT_NVFP4",
 ];
 
-/// FlashInfer's, by their names and numbers.
+/// FlashInfer's, by their names and numbers, but for those that begin with a sum over experts.
 const PATTERNS: &[&str] = &[
     "kAllReduce",
     "kARResidualRMSNorm",
@@ -40,12 +40,24 @@ const PATTERNS: &[&str] = &[
     "kARResidualRMSNormFP4Quant",
     "kARResidualRMSNormOutFP8Quant",
     "kARResidualRMSNormOutFP4Quant",
+    "kARResidualRMSNormPerTokenGroupFP8PackedQuant",
+    "kARResidualRMSNormOutPerTokenGroupFP8PackedQuant",
+    "kARResidualRMSNormDynamicFP8Quant",
+    "kARResidualRMSNormOutDynamicFP8Quant",
+    "kARResidualRMSNormMXFP8Quant",
+    "kARResidualRMSNormOutMXFP8Quant",
     "0",
     "1",
     "2",
     "3",
     "4",
     "5",
+    "8",
+    "9",
+    "10",
+    "11",
+    "13",
+    "14",
 ];
 
 /// TensorRT-LLM's, by their numbers and names.
@@ -97,7 +109,8 @@ impl Variables {
             && !value.is_empty()
             && !values.iter().any(|known| spelled(known) == spelled(value))
         {
-            let words: Vec<&str> = values.iter().copied().filter(|v| v.len() > 1).collect();
+            let words: Vec<&str> =
+                values.iter().copied().filter(|v| v.parse::<u8>().is_err()).collect();
             return Err(Error::input(format!("`{value}` is not a value of {name}"))
                 .help(format!("write {}", words.join(", "))));
         }

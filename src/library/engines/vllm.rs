@@ -1,12 +1,12 @@
 //! vLLM's tensor-parallel all-reduce: FlashInfer, custom kernels, symmetric memory, NCCL.
 //!
 //! ```text
-//! from 0.32  NCCL symmetric unless FlashInfer accepts the call, quick reduce, FlashInfer, AITER,
+//! from 0.29  NCCL symmetric unless FlashInfer accepts the call, quick reduce, FlashInfer, AITER,
 //!            custom, torch symmetric memory, NCCL
-//! to 0.27    NCCL symmetric, quick reduce, FlashInfer (off), AITER, custom, torch symmetric, NCCL
+//! to 0.28    NCCL symmetric, quick reduce, FlashInfer (off), AITER, custom, torch symmetric, NCCL
 //! ```
 //!
-//! FlashInfer on one node is MNNVL from 0.27 on (pull request 47219) and TensorRT-LLM's kernels before
+//! FlashInfer on one node is MNNVL from 0.25.1 on (pull request 47219) and TensorRT-LLM's kernels before
 //! (35793, 38136); 0.14 has the latter alone, with the norm alone.
 //!
 //! Source: vllm-project/vllm 0.14.0 to 0.33.0, `vllm/distributed/device_communicators/`
@@ -22,7 +22,10 @@ pub(super) static ENGINE: Engine = Engine {
     id: "vllm",
     aliases: &[],
     title: "vLLM: the kernel that its tensor-parallel group runs",
-    releases: &["0.33.0", "0.32.0", "0.27.0", "0.24.0", "0.19.0", "0.14.0"],
+    releases: &[
+        "0.33.0", "0.32.0", "0.31.0", "0.30.0", "0.29.0", "0.27.0", "0.25.1", "0.24.0", "0.23.0",
+        "0.19.0", "0.14.0",
+    ],
     source: "vllm-project/vllm, vllm/distributed/device_communicators/cuda_communicator.py",
     variables: &[
         "VLLM_ALLREDUCE_USE_FLASHINFER",
@@ -41,6 +44,7 @@ pub(super) static ENGINE: Engine = Engine {
         "VLLM_ROCM_USE_AITER",
         "VLLM_ROCM_USE_AITER_CUSTOM_AR",
         "AITER_CUSTOM_AR_MAX_SIZE",
+        "AITER_CUSTOM_AR_MIN_SIZE",
         "disable_custom_all_reduce",
         "fuse_allreduce_rms",
         "p2p",
@@ -147,8 +151,18 @@ fn one_shot_limit(ask: &Ask<'_>) -> Option<u64> {
 }
 
 fn plain(ask: &Ask<'_>) -> Taken {
+    let taken = paths(ask);
+    let by_pcie =
+        ask.since(0, 30, 0) && ask.env.is_on("VLLM_ALLREDUCE_USE_FLASHINFER_PCIE_IPC", false);
+    match by_pcie && !batch_invariant(ask) && flashinfer::may_go_by_pcie(ask) {
+        true => taken.note(flashinfer::BY_PCIE),
+        false => taken,
+    }
+}
+
+fn paths(ask: &Ask<'_>) -> Taken {
     let nccl = Taken::nccl("no other path accepts it");
-    let symm: fn(&Ask<'_>) -> Tried = match ask.since(0, 32, 0) {
+    let symm: fn(&Ask<'_>) -> Tried = match ask.since(0, 29, 0) {
         true => |ask: &Ask<'_>| match flash(ask) {
             Ok(_) => Err("FlashInfer accepts it".to_owned()),
             Err(_) => nccl_symm(ask),
@@ -169,10 +183,10 @@ fn plain(ask: &Ask<'_>) -> Taken {
     )
 }
 
-/// All-gathers and reduce-scatters, which have a symmetric path from 0.27 on.
+/// All-gathers and reduce-scatters, which have a symmetric path from 0.25.1 on.
 fn gather(ask: &Ask<'_>) -> Taken {
     let symmetric = |ask: &Ask<'_>| {
-        if !ask.since(0, 27, 0) {
+        if !ask.since(0, 25, 1) {
             return Err("this release has it for all-reduces only".to_owned());
         }
         symm_enabled(ask)?;
@@ -206,8 +220,8 @@ fn may_be_custom(ask: &Ask<'_>) -> Result<(), String> {
 
 /// FlashInfer's table of fused kernels, in KiB for 2, 4, 8 and 16 ranks.
 fn fusion_limit(ask: &Ask<'_>) -> Option<u64> {
-    let at_8 = if ask.since(0, 32, 0) { 4096 } else { 2048 };
-    let at_16 = if ask.since(0, 27, 0) { 65_536 } else { 0 };
+    let at_8 = if ask.since(0, 29, 0) { 4096 } else { 2048 };
+    let at_16 = if ask.since(0, 25, 1) { 65_536 } else { 0 };
     let row = match ask.board.sm? {
         90 => [65_536, 2048, 512, 0],
         100 => [65_536, 32_768, 1024, at_16],
@@ -236,12 +250,12 @@ fn within(ask: &Ask<'_>, limit: u64) -> Result<u64, String> {
     Ok(limit)
 }
 
-/// The limits that were tuned for MNNVL: capability, ranks, nodes; 0.32's are one byte less.
+/// The limits that were tuned for MNNVL: capability, ranks, nodes; up to 0.32 they are one byte less.
 fn tuned_limit(ask: &Ask<'_>) -> Option<u64> {
     let key = (ask.board.sm?, ask.ranks, ask.nodes);
     let exclusive = u64::from(!ask.since(0, 33, 0));
     let mib = match (key, ask.since(0, 33, 0)) {
-        _ if !ask.since(0, 32, 0) => return None,
+        _ if !ask.since(0, 29, 0) => return None,
         ((100, 8, 1 | 2) | (103, 8, 1 | 2), true) => 128,
         ((103, 8, 1 | 2), false) => 64,
         ((103, 4, 1), _) => 80,
@@ -258,10 +272,10 @@ fn flash(ask: &Ask<'_>) -> Tried {
     if !ask.since(0, 19, 0) {
         return Err("this release has it for calls with the norm only".to_owned());
     }
-    if !ask.env.is_on("VLLM_ALLREDUCE_USE_FLASHINFER", ask.since(0, 32, 0)) {
+    if !ask.env.is_on("VLLM_ALLREDUCE_USE_FLASHINFER", ask.since(0, 29, 0)) {
         return Err("VLLM_ALLREDUCE_USE_FLASHINFER is off".to_owned());
     }
-    variant(ask, Release(0, 32, 0))?;
+    variant(ask, Release(0, 29, 0))?;
     ask.dtype_of(FLOATS)?;
     let fused = fused_limit(ask)?;
     let mnnvl = flash_backend(ask)?;
@@ -279,7 +293,7 @@ fn flash_backend(ask: &Ask<'_>) -> Result<bool, String> {
         ("trtllm", 1) => Ok(false),
         ("trtllm", _) => Err("TensorRT-LLM's kernels run on one node only".to_owned()),
         ("mnnvl", _) if multicast => Ok(true),
-        ("auto", 1) => Ok(multicast && ask.since(0, 27, 0)),
+        ("auto", 1) => Ok(multicast && ask.since(0, 25, 1)),
         ("auto", _) if multicast && ask.board.sm >= Some(100) => Ok(true),
         _ => Err("no multicast address spans the group".to_owned()),
     }
@@ -325,13 +339,13 @@ fn nccl_symm(ask: &Ask<'_>) -> Tried {
 fn quick(ask: &Ask<'_>) -> Tried {
     may_be_custom(ask)?;
     variant(ask, Release(0, 32, 0))?;
-    quick_reduce::take(ask, "VLLM_", ask.since(0, 27, 0))
+    quick_reduce::take(ask, "VLLM_", ask.since(0, 25, 1))
 }
 
 /// Whether AITER's kernel replaces vLLM's own.
 fn has_aiter(ask: &Ask<'_>) -> bool {
     ask.board.cdna
-        && ask.since(0, 27, 0)
+        && ask.since(0, 25, 1)
         && ask.env.is_on("VLLM_ROCM_USE_AITER", false)
         && ask.env.is_on("VLLM_ROCM_USE_AITER_CUSTOM_AR", true)
 }
@@ -342,7 +356,7 @@ fn by_aiter(ask: &Ask<'_>) -> Tried {
     }
     may_be_custom(ask)?;
     variant(ask, Release(0, 32, 0))?;
-    aiter::take(ask, 1)
+    aiter::Pool(128 * MIB).all_reduce(ask)
 }
 
 /// The cap of custom if torch symmetric memory is available: in KiB, for 2, 4, 6 and 8 ranks.
@@ -407,7 +421,7 @@ fn symmetric(ask: &Ask<'_>) -> Tried {
     ask.dtype_of(&[DataType::Bf16])?;
     ask.blocks_of(4)?;
     let limit = symm_mem::limit(ask).unwrap_or(0);
-    let inclusive = ask.since(0, 24, 0);
+    let inclusive = ask.since(0, 23, 0);
     let (taken, sign) = match inclusive {
         true => (ask.at_most(limit), "at most"),
         false => (ask.below(limit), "below"),
