@@ -48,6 +48,8 @@ pub struct Cost {
     pub fastest_shipped: Option<&'static str>,
     /// The one with the lowest ideal time of all.
     pub fastest: Option<&'static str>,
+    /// What is certainly faster than what the library runs, by the bands of both.
+    pub faster: Option<Faster>,
     /// The lowest ideal time of all as the size grows: each entry holds from its size up to the
     /// next one's; only with details.
     pub ideal_switch_points: Vec<Fastest>,
@@ -423,6 +425,45 @@ impl Fastest {
     }
 }
 
+/// An algorithm of the machine's library beside what the library runs.
+#[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Faster {
+    /// Its id.
+    pub id: &'static str,
+    /// Its name in a table.
+    pub title: &'static str,
+    /// Its expected time.
+    pub time_s: f64,
+    /// A tenth of runs is faster.
+    pub low_s: f64,
+    /// A tenth is slower.
+    pub high_s: f64,
+}
+
+/// Between hosts what rules choose may cost more than runs of others take: another algorithm is faster then.
+fn faster(
+    registry: &Registry,
+    query: &Query,
+    expecting: &Expecting<'_>,
+    ranked: &[Ranked],
+) -> Option<Faster> {
+    if !expecting.is_raised(query.size) {
+        return None;
+    }
+    let own = expecting.at(query.size);
+    let other = ranked.iter().find(|r| r.algorithm.is_shipped(query.library(), &query.shape))?;
+    let meta = other.algorithm.meta();
+    let told = Expecting::of(registry, query, Some(meta.id)).ok()?.at(query.size);
+    (told.high < own.low).then_some(Faster {
+        id: meta.id,
+        title: meta.title,
+        time_s: told.time.0,
+        low_s: told.low.0,
+        high_s: told.high.0,
+    })
+}
+
 /// Prices every algorithm of the question; `detail` adds what takes longer to format than to price:
 /// the closed forms written out, the traffic on each tier, the bytes of the busiest rank, and the library's
 /// own estimate and pipelining.
@@ -472,6 +513,7 @@ pub fn cost(registry: &Registry, query: &Query, only: Option<&str>, detail: bool
         runs: is_priced.then_some(ideal.id),
         fastest_shipped: first(ranked.iter().find(ships)),
         fastest: first(ranked.first()),
+        faster: faster(registry, query, &expecting, &ranked).filter(|_| only.is_none()),
         ideal_switch_points: if detail { ideal_switch_points(&ready) } else { Vec::new() },
         switch_points: switch_points(&expecting),
         estimate_s: of_detail(&|| expecting.estimate(query.size)),
@@ -730,6 +772,7 @@ fn trust(query: &Query) -> Vec<String> {
         |holds| format!("the sides given hold {holds} ranks, not {inside}: they are not used"),
     ));
     all.extend(machine.settings_note());
+    all.extend(open_network(query));
     let some = |n: u32, thing: &str| match n {
         1 => format!("one {thing}"),
         n => format!("{n} {thing}s"),
@@ -748,6 +791,25 @@ fn trust(query: &Query) -> Vec<String> {
         ),
     }));
     all
+}
+
+/// A rank on each node of a network alone may be a GPU or a process of MPI, of which other things are known.
+fn open_network(query: &Query) -> Option<String> {
+    let Query { machine, placement, .. } = query;
+    let is_open = machine.stock.is_some()
+        && machine.network.is_some()
+        && machine.hardware.is_none()
+        && machine.library.is_none()
+        && machine.fit.is_none()
+        && placement.nodes() > 1
+        && placement.per_node == 1
+        && query.seen.is_empty();
+    is_open.then(|| {
+        format!(
+            "{} names no library: this is the ideal price; what MPI takes between hosts was learned: --ships openmpi",
+            machine.name
+        )
+    })
 }
 
 fn notes(query: &Query, rows: &[Row]) -> Vec<String> {

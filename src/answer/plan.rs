@@ -463,6 +463,8 @@ pub struct PlanVary {
     pub best: String,
     /// Other values whose step is at most 1 % longer.
     pub as_good: Vec<String>,
+    /// The rest whose bands meet that of the best: it is not certain that their steps are longer.
+    pub open: Vec<String>,
 }
 
 /// The step for one value.
@@ -479,12 +481,16 @@ pub struct VaryView {
 #[must_use]
 pub fn plan_vary(key: String, values: Vec<(String, StepView)>) -> PlanVary {
     let best = values.iter().min_by(|a, b| a.1.step_s.total_cmp(&b.1.step_s));
-    let least = best.map_or(0.0, |(_, s)| s.step_s);
+    let (least, most) = best.map_or((0.0, 0.0), |(_, s)| (s.step_s, s.step_high_s));
     let best = best.map(|(value, _)| value.clone()).unwrap_or_default();
     let near = |(value, s): &&(String, StepView)| *value != best && s.step_s <= 1.01 * least;
+    let meets = |(value, s): &&(String, StepView)| {
+        *value != best && s.step_s > 1.01 * least && s.step_low_s <= most
+    };
     PlanVary {
         schema: "collcost/plan-vary/1",
         as_good: values.iter().filter(near).map(|(value, _)| value.clone()).collect(),
+        open: values.iter().filter(meets).map(|(value, _)| value.clone()).collect(),
         step: values.first().map(|(_, s)| s.name.clone()).unwrap_or_default(),
         best,
         key,

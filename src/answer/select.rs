@@ -266,8 +266,8 @@ struct Model<'a> {
     registry: &'a Registry,
     query: &'a Query,
     ready: Vec<Candidate>,
-    /// Absent if parameters are unknown: the choice is known nevertheless.
-    expecting: Option<Expecting<'a>>,
+    /// Of each policy's library. Absent if parameters are unknown: the choice is known nevertheless.
+    expecting: Vec<Expecting<'a>>,
     kernels: Option<Kernels<'a>>,
 }
 
@@ -275,16 +275,20 @@ impl<'a> Model<'a> {
     fn new(
         registry: &'a Registry,
         query: &'a Query,
-        (policy, of_engine): (&dyn Policy, bool),
+        policies: &[&dyn Policy],
+        of_engine: bool,
     ) -> Result<Self> {
         let found = candidates(registry, &query.shape, &query.machine.fabric);
         let ready = known(found, of_engine)?.map_or_else(Vec::new, |(ready, _)| ready);
-        let other = policy.meta().library.and_then(|own| with_library(query, own));
-        let of_hosts = other.and_then(|asked| Expecting::new(registry, &asked).ok());
-        let expecting = match of_hosts.filter(Expecting::is_of_hosts) {
-            None => known(Expecting::new(registry, query), of_engine)?,
-            of_hosts => of_hosts,
-        };
+        let mut expecting = Vec::new();
+        for policy in policies {
+            let other = policy.meta().library.and_then(|own| with_library(query, own));
+            let of_hosts = other.and_then(|asked| Expecting::new(registry, &asked).ok());
+            expecting.extend(match of_hosts.filter(Expecting::is_of_hosts) {
+                None => known(Expecting::new(registry, query), of_engine)?,
+                of_hosts => of_hosts,
+            });
+        }
         let kernels = if of_engine { Kernels::new(registry, query).ok() } else { None };
         Ok(Self { registry, query, ready, expecting, kernels })
     }
@@ -321,9 +325,11 @@ impl<'a> Model<'a> {
             let busbw = kernels.busbw(size, expected.time);
             return Some(Expect::stated(expected, kernel.into(), busbw));
         }
-        let expect = Expect::new(self.expecting.as_ref()?, size);
-        let own = matches!(expect.runs.rules, Rules::Own | Rules::OtherRelease | Rules::Measured);
-        (own && expect.runs.name() == choice.name).then_some(expect)
+        self.expecting.iter().map(|expecting| Expect::new(expecting, size)).find(|expect| {
+            let rules = expect.runs.rules;
+            let own = matches!(rules, Rules::Own | Rules::OtherRelease | Rules::Measured);
+            own && expect.runs.name() == choice.name
+        })
     }
 
     fn best(&self, size: u64) -> Option<(&Candidate, Seconds)> {
@@ -353,7 +359,7 @@ impl<'a> Model<'a> {
             Priced::Time(_) => None,
         };
         let turn = |f: &FellBack| Turn { from: f.from.to_string(), id: f.id, why: f.why.clone() };
-        let idle = self.expecting.as_ref().and_then(|e| e.idle(Bytes(from))).map(str::to_owned);
+        let idle = self.expecting.first().and_then(|e| e.idle(Bytes(from))).map(str::to_owned);
         Ok(ChoiceView {
             name: choice.name.to_string(),
             id: choice.id,
@@ -434,8 +440,9 @@ pub fn select(
 ) -> Result<Select> {
     let rivals = policy.rivals();
     let of_engine = !rivals.is_empty() || versus.is_some_and(|v| !v.rivals().is_empty());
-    let model = Model::new(registry, query, (policy, of_engine))?;
-    if let (Bytes(0), Some(expecting)) = (last, &model.expecting) {
+    let policies: Vec<&dyn Policy> = std::iter::once(policy).chain(versus).collect();
+    let model = Model::new(registry, query, &policies, of_engine)?;
+    if let (Bytes(0), Some(expecting)) = (last, model.expecting.first()) {
         refuse_nothing(expecting, last)?;
     }
     let own = intervals(policy, call, first, last)?;

@@ -45,13 +45,28 @@ pub type Result<T> = std::result::Result<T, Error>;
 
 impl Error {
     fn new(kind: Kind, what: impl Into<String>) -> Self {
-        Self(Box::new(Inner {
-            kind,
-            what: brief(what.into()),
-            place: None,
-            spot: None,
-            help: None,
-        }))
+        Self::made(kind, what.into())
+    }
+
+    // Errors are rare: what makes them stays out of line.
+    #[cold]
+    #[inline(never)]
+    fn made(kind: Kind, what: String) -> Self {
+        Self(Box::new(Inner { kind, what: brief(what), place: None, spot: None, help: None }))
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn placed(mut self, place: String) -> Self {
+        self.0.place.get_or_insert_with(|| brief(place));
+        self
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn helped(mut self, help: String) -> Self {
+        self.0.help = Some(brief(help));
+        self
     }
 
     /// A value that has no meaning in its place.
@@ -96,9 +111,8 @@ impl Error {
 
     /// Says where: an option with its value, a file with its line. The innermost place wins.
     #[must_use]
-    pub fn at(mut self, place: impl Into<String>) -> Self {
-        self.0.place.get_or_insert_with(|| brief(place.into()));
-        self
+    pub fn at(self, place: impl Into<String>) -> Self {
+        self.placed(place.into())
     }
 
     /// Says where in the text of `file`. The innermost place wins.
@@ -128,16 +142,14 @@ impl Error {
 
     /// Says what would be accepted.
     #[must_use]
-    pub fn help(mut self, help: impl Into<String>) -> Self {
-        self.0.help = Some(brief(help.into()));
-        self
+    pub fn help(self, help: impl Into<String>) -> Self {
+        self.helped(help.into())
     }
 
     /// Says what would be accepted, unless the error already says it.
     #[must_use]
-    pub fn or_help(mut self, help: impl Into<String>) -> Self {
-        self.0.help.get_or_insert_with(|| brief(help.into()));
-        self
+    pub fn or_help(self, help: impl Into<String>) -> Self {
+        if self.0.help.is_some() { self } else { self.helped(help.into()) }
     }
 
     /// Whether a value given by the user has no meaning.

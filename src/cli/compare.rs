@@ -230,7 +230,9 @@ impl Args {
         }
         let size = run.times.first().map_or(Bytes(1), |t| t.0);
         let (machine, params) = (self.machine.clone(), ParamFlags::default());
-        OnFlags { ranks, machine, params }.query(run.collective, size)
+        let mut query = OnFlags { ranks, machine, params }.query(run.collective, size)?;
+        run.tell(&mut query.machine);
+        Ok(query)
     }
 
     /// One typed number.
@@ -286,11 +288,14 @@ impl Args {
 
     /// What the flags say about the logs.
     fn asked(&self) -> Result<Asked> {
+        let nodes: Option<u32> = self.ranks.nodes()?.map(Into::into);
+        let per_node: Option<u32> = self.ranks.per_node()?.map(Into::into);
+        let all = nodes.zip(per_node).and_then(|(nodes, each)| nodes.checked_mul(each));
         Ok(Asked {
-            ranks: self.ranks.count()?.map(Into::into),
+            ranks: self.ranks.count()?.map(Into::into).or(all),
             collective: value::<Collective>("--collective", self.collective.as_ref())?,
-            nodes: self.ranks.nodes()?.map(Into::into),
-            per_node: self.ranks.per_node()?.map(Into::into),
+            nodes,
+            per_node,
         })
     }
 

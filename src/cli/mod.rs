@@ -169,11 +169,16 @@ pub fn run(arguments: impl Iterator<Item = OsString>) -> ExitCode {
         let out = Kept::new(io::stdout().lock(), &lost, verb.streams());
         let mut out = io::BufWriter::new(out);
         let color = terminal::look().color;
-        let done = if terminal::is_ascii_only() {
-            verb.run(&mut Clean::new(terminal::Ascii::new(&mut out), color))
+        let (mut ascii, mut clean);
+        // One type for all verbs: each would be compiled once for each.
+        let mut through: &mut dyn Write = if terminal::is_ascii_only() {
+            ascii = Clean::new(terminal::Ascii::new(&mut out), color);
+            &mut ascii
         } else {
-            verb.run(&mut Clean::new(&mut out, color))
+            clean = Clean::new(&mut out, color);
+            &mut clean
         };
+        let done = verb.run(&mut through);
         done.and_then(|()| out.flush().map_err(Stop::Io))
     };
     let lost = lost.into_inner();

@@ -183,7 +183,7 @@ fn terms(view: &AlgorithmView) -> Block {
         })
         .collect();
     let blank = String::new;
-    rows.push(vec!["total".to_owned(), blank(), blank(), micro(view.time_s), blank()]);
+    rows.push(vec!["ideal time".to_owned(), blank(), blank(), micro(view.time_s), blank()]);
     Block::table(&["term", "over", "", "µs", "share"], rows)
 }
 

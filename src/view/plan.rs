@@ -225,7 +225,11 @@ pub fn vary(report: &PlanVary) -> Page {
         [] => String::new(),
         all => format!("; at most 1 % longer with {}", all.join(", ")),
     };
-    page.entry("best     ", format!("{} = {}{also}", report.key, report.best));
+    let open = match report.open.as_slice() {
+        [] => String::new(),
+        all => format!("; not certain: the bands of {} meet its band", all.join(", ")),
+    };
+    page.entry("best     ", format!("{} = {}{also}{open}", report.key, report.best));
     let ranks = || report.values.iter().map(|v| v.step.ranks);
     if let (Some(least), Some(most)) = (ranks().min(), ranks().max())
         && least < most

@@ -16,7 +16,7 @@ use super::sheet::Sheet;
 use super::table::{library, name, ships};
 use super::{Look, counted};
 use crate::answer::{
-    Cost, Expect, MachineView, Promise, QuestionView, Row, SwitchPoint, with_given,
+    Cost, Expect, Faster, MachineView, Promise, QuestionView, Row, SwitchPoint, with_given,
 };
 use crate::base::collective::Collective;
 use crate::base::quantity::{Bandwidth, Bytes, Seconds, TimeUnit};
@@ -168,6 +168,10 @@ fn better(report: &Cost) -> String {
     }
     if report.expect.runs.is_nothing() {
         return "nothing is communicated".to_owned();
+    }
+    if let Some(Faster { title, time_s, low_s, high_s, .. }) = &report.faster {
+        let [time, low, high] = [time_s, low_s, high_s].map(|s| Seconds(*s));
+        return format!("{title} is expected to take {time} ({low} to {high})");
     }
     let row = |id: Option<&str>| id.and_then(|id| report.algorithms.iter().find(|r| r.id == id));
     let Some(least) = row(report.fastest) else {

@@ -120,10 +120,11 @@ fn one(page: &mut Page, report: &Select, span: &Span, explain: bool) {
         choice(page, &versus.id, other, explain);
         if let Some(ratio) = span.ratio {
             let words = format!(
-                "{} takes {} times as long as {}",
+                "{} takes {} times as long as {}, by {}",
                 report.policy.id,
                 times(ratio),
-                versus.id
+                versus.id,
+                compared(span)
             );
             page.entry(label("ratio"), words);
         }
@@ -159,6 +160,15 @@ fn one(page: &mut Page, report: &Select, span: &Span, explain: bool) {
             "{name} has the lowest ideal time of what it has, but may not be faster: {force}"
         );
         page.entry(label("to try"), text);
+    }
+}
+
+/// What two choices are compared by: engines' kernels have no ideal price.
+fn compared(span: &Span) -> &'static str {
+    let views = [Some(&span.choice), span.versus.as_ref()];
+    match views.into_iter().flatten().any(|view| view.kernel.is_some()) {
+        true => "expected times",
+        false => "ideal times",
     }
 }
 
@@ -451,16 +461,19 @@ fn summary(report: &Select) -> Vec<String> {
         report.intervals.len()
     )];
     let worst = |slower: bool| {
-        let ratios = report.intervals.iter().filter_map(|s| Some((s.ratio?, s.ratio_at_bytes?)));
-        let sided = ratios.filter(move |(r, _)| (*r > 1.005) == slower && (*r - 1.0).abs() > 0.005);
+        let spans = report.intervals.iter();
+        let ratios = spans.filter_map(|s| Some((s.ratio?, s.ratio_at_bytes?, compared(s))));
+        let sided =
+            ratios.filter(move |(r, ..)| (*r > 1.005) == slower && (*r - 1.0).abs() > 0.005);
         sided.max_by(|a, b| a.0.ln().abs().total_cmp(&b.0.ln().abs()))
     };
+    let inverse = |(ratio, at, by): (f64, u64, &'static str)| (1.0 / ratio, at, by);
     for (slower, faster, found) in
-        [(ids.0, ids.1, worst(true)), (ids.1, ids.0, worst(false).map(|(r, at)| (1.0 / r, at)))]
+        [(ids.0, ids.1, worst(true)), (ids.1, ids.0, worst(false).map(inverse))]
     {
-        if let Some((ratio, at)) = found {
+        if let Some((ratio, at, by)) = found {
             lines.push(format!(
-                "{slower} loses most to {faster} at {}: {} times its time",
+                "by {by} {slower} loses most to {faster} at {}: {} times its time",
                 exact(at),
                 times(ratio)
             ));
@@ -477,7 +490,7 @@ fn alternatives(report: &Select) -> Sheet {
         .words("", "chosen", |a| if a.chosen { "*" } else { "" })
         .words("algorithm", "algorithm", |a| Cell::named(a.title, a.id))
         .words("the library's name", "known_as", |a| a.known_as.as_deref().unwrap_or(""))
-        .numbers("time", "µs", "time_s", |a| micro(Some(a.time_s)))
+        .numbers("ideal", "µs", "time_s", |a| micro(Some(a.time_s)))
         .numbers("× choice", "", "over_choice", |a| Cell::number(a.over_choice, times))
         .words("not for this call", "refused", |a| a.refused.as_deref().unwrap_or(""))
         .sheet

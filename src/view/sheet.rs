@@ -176,12 +176,12 @@ impl<T: Copy> Rows<T> {
         key: &str,
         cell: impl Fn(T) -> C,
     ) -> Self {
-        self.column(Column::numbers(heading, unit, key), cell)
+        self.column(Column::numbers(heading, unit, key), &|of| cell(of).into())
     }
 
     /// A column of words.
     pub fn words<C: Into<Cell>>(self, heading: &str, key: &str, cell: impl Fn(T) -> C) -> Self {
-        self.column(Column::words(heading, key), cell)
+        self.column(Column::words(heading, key), &|of| cell(of).into())
     }
 
     /// Columns that the table has only under this condition.
@@ -189,10 +189,12 @@ impl<T: Copy> Rows<T> {
         if holds { columns(self) } else { self }
     }
 
-    fn column<C: Into<Cell>>(mut self, column: Column, cell: impl Fn(T) -> C) -> Self {
+    // Once for each kind of row, not for each column.
+    #[inline(never)]
+    fn column(mut self, column: Column, cell: &dyn Fn(T) -> Cell) -> Self {
         self.sheet.columns.push(column);
         for (row, &of) in self.sheet.rows.iter_mut().zip(&self.of) {
-            row.push(cell(of).into());
+            row.push(cell(of));
         }
         self
     }

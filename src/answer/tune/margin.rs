@@ -65,8 +65,8 @@ impl Margin {
     pub fn says(&self) -> Option<String> {
         if let Some((least, most)) = self.around {
             return Some(format!(
-                "so much because this machine is not calibrated: real times are between {} and {} \
-                 times an ideal price; `collcost calibrate` narrows this range",
+                "so much because this machine is not calibrated: eight of ten real times are \
+                 taken to be between {} and {} times an ideal price; `collcost calibrate` narrows this range",
                 least.0, most.0
             ));
         }

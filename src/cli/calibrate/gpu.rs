@@ -345,15 +345,7 @@ impl Args {
 
     /// The plan for GPUs that are not known yet.
     fn gpu_plan(&self, way: Way) -> Result<Plan> {
-        let budget = match value::<Seconds>("--time-budget", self.time_budget.as_ref())? {
-            Some(time) if (0.0..=86_400.0).contains(&time.0) => time.0,
-            Some(_) => {
-                return Err(Error::input("the time is not between 0 and a day")
-                    .at("--time-budget")
-                    .help("write 60s"));
-            }
-            None => BUDGET,
-        };
+        let budget = self.budget(BUDGET)?.0;
         let launches = count("--launches", "launches", Some(&self.launches))?;
         let sizes = match self.sizes.as_str() {
             AUTO => ladder(LARGEST),

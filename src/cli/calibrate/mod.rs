@@ -305,21 +305,7 @@ impl Args {
             Kind::Shm => (15.0, 0.05),
             Kind::Tcp => (45.0, 0.5),
         };
-        let seconds = |flag: &str, text: &Option<String>, usual: f64| -> Result<Seconds> {
-            let time = value::<Seconds>(flag, text.as_ref())?.unwrap_or(Seconds(usual));
-            match time.0 {
-                t if t.is_finite() && (0.0..=86_400.0).contains(&t) => Ok(time),
-                _ => Err(Error::input("the time is not between 0 and a day")
-                    .at(flag)
-                    .help("write 60s")),
-            }
-        };
-        let budget = seconds("--time-budget", &self.time_budget, budget)?;
-        if budget.0 <= 0.0 {
-            return Err(Error::input("nothing is measured in no time")
-                .at("--time-budget")
-                .help("write 60s"));
-        }
+        let budget = self.budget(budget)?;
         const MOST_LAUNCHES: u32 = 1000;
         let launches =
             count("--launches", "launches", Some(&self.launches))?.map_or(3, |n| n.get());
@@ -340,9 +326,19 @@ impl Args {
                 None => LONGEST.max(Duration::from_secs_f64(budget.0)),
                 Some(_) => Duration::from_secs_f64(budget.0),
             },
-            drain: seconds("--drain", &self.drain, drain)?,
+            drain: seconds("--drain", self.drain.as_ref(), drain)?,
             wire: setup.transport == Kind::Tcp,
         })
+    }
+
+    /// The time to measure; `usual` seconds if none was given.
+    fn budget(&self, usual: f64) -> Result<Seconds> {
+        const FLAG: &str = "--time-budget";
+        let budget = seconds(FLAG, self.time_budget.as_ref(), usual)?;
+        match budget.0 > 0.0 {
+            true => Ok(budget),
+            false => Err(Error::input("nothing is measured in no time").at(FLAG).help("write 60s")),
+        }
     }
 
     /// `2%` or `0.02`.
@@ -567,6 +563,15 @@ impl Args {
             words.extend(is_set.then(|| flag.to_owned()));
         }
         words.join(" ")
+    }
+}
+
+/// A time of at most a day; `usual` seconds if none was given.
+fn seconds(flag: &str, text: Option<&String>, usual: f64) -> Result<Seconds> {
+    let time = value::<Seconds>(flag, text)?.unwrap_or(Seconds(usual));
+    match time.0 {
+        t if (0.0..=86_400.0).contains(&t) => Ok(time),
+        _ => Err(Error::input("the time is not between 0 and a day").at(flag).help("write 60s")),
     }
 }
 

@@ -227,6 +227,17 @@ impl Curve {
         })
     }
 
+    /// Whether ranks like `placed` are among those that were measured: no more than those, at least half of the fewest,
+    /// and at most twice or half as many on each node.
+    #[must_use]
+    pub fn is_around(&self, placed: Placed) -> bool {
+        let per_node = |p: Placed| f64::from(p.ranks) / f64::from(p.nodes);
+        let like = |p: &Placed| (per_node(placed) / per_node(*p)).log2().abs() <= 1.0;
+        let ranks = || self.placed.iter().filter(|p| like(p)).map(|p| p.ranks);
+        let (least, most) = (ranks().min(), ranks().max());
+        least.is_some_and(|least| placed.ranks >= least.div_ceil(2)) && most >= Some(placed.ranks)
+    }
+
     /// How far `placed` is from the nearest ranks that were measured on its tier.
     fn away(&self, placed: Placed) -> Away {
         let tier = self.placed.iter().filter(|p| p.between() == placed.between());

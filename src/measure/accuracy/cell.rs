@@ -148,7 +148,9 @@ const PCIE: Bandwidth = Bandwidth(64e9);
 const RENTED: &[&str] = &["aws", "azure", "gce", "gke", "gcp", "oci", "eks", "aks"];
 
 fn family(system: &str, library: &str, between: bool, peak: Bandwidth) -> Family {
-    let mpi = ["mpi", "mpich", "mvapich", "osu"].iter().any(|m| library.contains(m));
+    // `Open MPI 5.0`, `openmpi`.
+    let library = library.to_ascii_lowercase();
+    let mpi = ["mpi", "mvapich", "osu"].iter().any(|m| library.contains(m));
     let rented = RENTED.iter().any(|r| system.starts_with(r));
     match () {
         () if mpi && rented => Family::Cloud,

@@ -226,8 +226,12 @@ impl<'r> Expecting<'r> {
         let query = other.as_ref().unwrap_or(query);
         let machine = &query.machine;
         let placed = query.placement.placed();
-        let curve = machine.curve(query.shape.collective, dtype, placed).cloned();
         let transfer = transfer(query, Learned::built_in());
+        let are_hosts = transfer.as_ref().is_some_and(Transfer::is_of_hosts);
+        let curve = machine
+            .curve(query.shape.collective, dtype, placed)
+            .filter(|curve| !are_hosts || curve.is_around(placed))
+            .cloned();
         let known = curve.is_some() || transfer.is_some();
         let ideal = match known {
             true => Ideal::beside(registry, query, &machine.fabric),
@@ -236,7 +240,7 @@ impl<'r> Expecting<'r> {
         let changed = machine.stock.as_ref().filter(|stock| **stock != machine.fabric);
         let is_changed = changed.is_some();
         // What was learned of hosts goes by the network and the prices as they are now.
-        let of_hosts = transfer.as_ref().is_some_and(Transfer::is_of_hosts) && curve.is_none();
+        let of_hosts = are_hosts && curve.is_none();
         let changed = changed
             .filter(|_| known && !of_hosts)
             .map(|stock| [stock, &machine.fabric].map(Fabric::or_usual));
@@ -265,7 +269,7 @@ impl<'r> Expecting<'r> {
             Some(name) => Some(Ideal::new(registry, query, &machine.fabric, Some(name))?),
             None => None,
         };
-        Ok(Self {
+        let made = Self {
             placement: query.placement,
             collective: query.shape.collective,
             instead,
@@ -288,7 +292,9 @@ impl<'r> Expecting<'r> {
             free,
             as_it_is: !is_changed && query.given == Params::default(),
             named,
-        })
+        };
+        made.refuse_impossible()?;
+        Ok(made)
     }
 
     /// Uses what was learned from other measured machines than the built-in ones.
@@ -322,7 +328,7 @@ impl<'r> Expecting<'r> {
         }
         let mut expected = self.unmoved(size);
         if !self.seen.is_empty() {
-            expected = self.on_links(self.moved(expected, size), size);
+            expected = self.in_order(self.on_links(self.moved(expected, size), size), size);
         }
         if let Some(named) = &self.named {
             expected = self.forced(named, expected, size);
@@ -553,7 +559,7 @@ impl<'r> Expecting<'r> {
             Some((seen, time)) => {
                 let band = self.unmoved(seen);
                 format!(
-                    "{from}, and {time} seen at {seen}: far from {} to {}, so other sizes take little from it",
+                    "{from}, and {time} seen at {seen}: far from {} to {}, so other sizes take only part of it",
                     band.low, band.high
                 )
             }
@@ -648,7 +654,7 @@ impl<'r> Expecting<'r> {
     }
 
     /// Whether what runs costs more than hosts take otherwise.
-    fn is_raised(&self, size: Bytes) -> bool {
+    pub(crate) fn is_raised(&self, size: Bytes) -> bool {
         let size = size.max(Bytes(1));
         let is_dearer = |hosts: &Transfer| self.ideal.above(hosts.at(size).time, size) > 0.0;
         self.of_hosts().is_some_and(|hosts| self.ideal.is_by_rules(size) && is_dearer(hosts))

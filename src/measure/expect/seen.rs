@@ -1,10 +1,14 @@
 //! What measured times of a call say of its other sizes.
 
 use super::{Basis, Expectation, Expecting, HeldOut, octaves_apart};
+use crate::base::error::{Error, Result};
 use crate::base::quantity::{Bytes, Ratio, Seconds};
 
 /// A measurement shifts the expectations of other sizes by at most this many half widths of its band.
 pub(super) const SEEN_TRUST: f64 = 1.5;
+
+/// Runs are never as many times faster than the links as a profile has them.
+const IMPOSSIBLE: Ratio = Ratio(8.0);
 
 /// Octaves over which the rest of the measurement's effect fades.
 const BEYOND_FADES: f64 = 0.5;
@@ -58,6 +62,37 @@ impl Expecting<'_> {
             }),
             ..moved
         }
+    }
+
+    /// No less than what was seen at the nearest smaller size, and no more than at the nearest larger one, as far as
+    /// they are believed.
+    pub(super) fn in_order(&self, expected: Expectation, size: Bytes) -> Expectation {
+        let believed = |seen: Option<(Bytes, Seconds)>| {
+            seen.filter(|&(seen, time)| seen != size && self.surprise(seen, time).1 == 0.0)
+        };
+        let [below, above] = self.beside(size).map(believed);
+        let least = below.map_or(0.0, |(_, time)| time.0);
+        let most = above.map_or(f64::INFINITY, |(_, time)| time.0);
+        let time = expected.time.0.max(least).min(most.max(least));
+        match time == expected.time.0 {
+            true => expected,
+            false => expected.times(Ratio(time / expected.time.0)),
+        }
+    }
+
+    /// Refuses what no run can have taken: a slip of a unit, or another call.
+    ///
+    /// # Errors
+    /// A time far below what the links take for the data.
+    pub(super) fn refuse_impossible(&self) -> Result<()> {
+        let impossible = |&&(seen, time): &&(Bytes, Seconds)| time * IMPOSSIBLE < self.floor(seen);
+        let Some(&(seen, time)) = self.seen.iter().find(impossible) else { return Ok(()) };
+        let floor = self.floor(seen);
+        Err(Error::input(format!(
+            "{time} at {seen} cannot be: the links take {floor} for its data"
+        ))
+        .at(format!("{seen}={time}"))
+        .help("give the time of one call of these ranks on this machine: 1MiB=88us"))
     }
 
     /// What the measurements at the nearest smaller and larger size say of this one; between them by the distance.

@@ -768,24 +768,30 @@ pub fn shown_of_nics<'a>(
 }
 
 impl Verdict {
-    /// Of a run on one node, as far as is known: nothing says that it was not on more. If it is ill there and not on
-    /// another number of nodes, that is open. `on` judges it on more nodes, if it can have been.
+    /// Of a run whose log does not say on how many nodes it was. If it is ill on those that it is compared with and not
+    /// on another number of nodes, that is open. `on` judges it on others, if it can have been there.
     pub fn doubt_nodes(&mut self, ranks: u32, on: impl Fn(u32) -> Option<Self>) {
-        if self.nodes > 1 || self.ruling == Ruling::Healthy {
+        // In between the ranks were counted by node.
+        let counted = self.nodes > 1 && self.nodes != ranks;
+        if self.ruling == Ruling::Healthy || counted {
             return;
         }
-        let open = "the log does not say on how many nodes it ran: it is compared with one";
-        let slow = self.ruling == Ruling::Ill && self.health == Health::Slow;
-        let more = || (2..=ranks).filter(|nodes| ranks.is_multiple_of(*nodes));
+        let open = format!(
+            "the log does not say on how many nodes it ran: it is compared with {}",
+            self.nodes
+        );
+        let ill = self.ruling == Ruling::Ill;
+        let own = self.nodes;
+        let others = (1..=ranks).filter(|&nodes| nodes != own && ranks.is_multiple_of(nodes));
         // A ring that was forced is as slow as that.
         let as_set = |v: &Self| v.setting.as_ref().is_some_and(|s| v.causes == [s.cause()]);
         let fits =
             |nodes: &u32| on(*nodes).is_some_and(|v| v.health == Health::Healthy || as_set(&v));
-        match slow.then(|| more().find(fits)).flatten() {
+        match ill.then(|| others.clone().find(fits)).flatten() {
             Some(nodes) => {
                 self.ruling = Ruling::CannotTell;
                 self.next.insert(0, format!("say on how many nodes it ran: --nodes {nodes}"));
-                self.notes.insert(0, format!("{open}; on {nodes} nodes its times are not slow"));
+                self.notes.insert(0, format!("{open}; on {nodes} it would be healthy"));
             }
             None => self.notes.push(format!("{open} (--nodes)")),
         }

@@ -7,8 +7,10 @@ use super::{Facts, Sizes};
 use crate::base::collective::Collective;
 use crate::base::quantity::{Bytes, Seconds};
 use crate::machine::curve::{Observation, Placed, contradiction, observations};
+use crate::machine::query::Machine;
 use crate::machine::sample::DataType;
-use crate::measure::logs::{BLOCKING, Imported, Measured, Traced};
+use crate::measure::logs::{BLOCKING, Imported, Measured, RunBy, Traced};
+use crate::model::algorithm::MPI;
 
 /// What one verdict is about.
 #[derive(Debug, Clone, PartialEq)]
@@ -31,6 +33,17 @@ pub struct Run {
     pub facts: Facts,
     /// For the calls of a job: what else is known of each size.
     pub traced: Vec<(Bytes, Traced)>,
+}
+
+impl Run {
+    /// Tells a machine whose profile names no library that the log names one of MPI: its ranks are processes on hosts,
+    /// also where each has a node to itself.
+    pub fn tell(&self, machine: &mut Machine) {
+        let is_gloo = self.library.as_deref().is_some_and(|name| name.starts_with("Gloo"));
+        if self.facts.run_by == Some(RunBy::Hosts) && !is_gloo && machine.library.is_none() {
+            machine.library = Some(MPI.to_owned());
+        }
+    }
 }
 
 /// The runs of `log`, called `file`; `left_out` receives what does not count and why. A size that was
@@ -68,7 +81,8 @@ pub fn runs(file: &str, log: &Imported, left_out: &mut Vec<String>) -> Vec<Run> 
             run.facts.wrong += row.wrong.unwrap_or(0);
             run.facts.shared_gpu |= table.shares_gpus;
             // Its list of devices names the hosts; benchmarks of engines run on one.
-            run.facts.nodes_open |= table.format == "nccl-tests" && table.nodes.is_none();
+            run.facts.nodes_open |=
+                matches!(table.format, "nccl-tests" | "imb") && table.nodes.is_none();
             run.facts.sizes = sizes(table.format);
             run.facts.run_by = run.facts.run_by.or(table.run_by());
             run.facts.gpus = run

@@ -51,6 +51,7 @@ impl Library {
 
 /// Libraries of which no rules are known here, by their ids: their names are no slips in one of the others'.
 const OTHERS: &[(&str, &str)] = &[
+    (MPI, "MPI"),
     ("hccl", "HCCL"),
     ("oneccl", "oneCCL"),
     ("mvapich", "MVAPICH"),
@@ -63,14 +64,17 @@ const OTHERS: &[(&str, &str)] = &[
     ("mscclpp", "MSCCL++"),
 ];
 
+/// The id of a library of MPI of which no more is known.
+pub const MPI: &str = "mpi";
+
 /// The ids of libraries of MPI begin like this.
-const MPI: [&str; 7] = ["openmpi", "ompi", "hpcx", "mpi", "mvapich", "impi", "intelmpi"];
+const OF_MPI: [&str; 7] = ["openmpi", "ompi", "hpcx", MPI, "mvapich", "impi", "intelmpi"];
 
 impl Library {
     /// Whether an id is that of a library of MPI.
     #[must_use]
     pub(crate) fn is_mpi(id: &str) -> bool {
-        id == "craympich" || MPI.iter().any(|of| id.starts_with(of))
+        id == "craympich" || OF_MPI.iter().any(|of| id.starts_with(of))
     }
 
     /// The name of another library, whose rules are not known here.

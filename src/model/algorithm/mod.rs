@@ -50,13 +50,15 @@ mod van_de_geijn;
 pub(crate) use circulant::skips;
 pub use edges::Edges;
 pub(crate) use folded_halving::halves;
-pub use meta::{Library, Meta, Reason};
+pub use meta::{Library, MPI, Meta, Reason};
 pub use registry::{Named, Registry};
 pub use stage::Stages;
 pub use step::{Route, Share, Step};
 
 use crate::base::words::words;
-use crate::model::formula::{At, Cost, Expr, Field, Form, Number, Phase, Ports, Rational, Shape};
+#[cfg(any(test, feature = "proof"))]
+use crate::model::formula::Rational;
+use crate::model::formula::{At, Cost, Expr, Field, Form, Number, Phase, Ports, Shape};
 use crate::model::schedule::Schedule;
 
 /// Every built-in family; all lists shown to users follow this order.
@@ -233,6 +235,7 @@ pub trait Algorithm: Sync {
     /// The cost over `f64`.
     fn price(&self, v: &At<f64>) -> Cost<f64>;
     /// The cost over exact fractions.
+    #[cfg(any(test, feature = "proof"))]
     fn prove(&self, v: &At<Rational>) -> Cost<Rational>;
     /// The cost over symbols.
     fn print(&self, v: &At<Expr>) -> Cost<Expr>;
@@ -245,6 +248,7 @@ pub trait Algorithm: Sync {
     /// The share of M that the busiest rank sends, over `f64`.
     fn sent(&self, v: &At<f64>) -> f64;
     /// The same over exact fractions.
+    #[cfg(any(test, feature = "proof"))]
     fn sent_exactly(&self, v: &At<Rational>) -> Rational;
     /// The same over symbols.
     fn sent_printed(&self, v: &At<Expr>) -> Expr;
@@ -290,6 +294,7 @@ impl<T: ClosedForm> Algorithm for T {
         if v.shape.ranks <= 1 { Cost::zero() } else { self.cost(v) }
     }
 
+    #[cfg(any(test, feature = "proof"))]
     fn prove(&self, v: &At<Rational>) -> Cost<Rational> {
         if v.shape.ranks <= 1 { Cost::zero() } else { self.cost(v) }
     }
@@ -314,6 +319,7 @@ impl<T: ClosedForm> Algorithm for T {
         if v.shape.ranks <= 1 { 0.0 } else { ClosedForm::sent(self, v) }
     }
 
+    #[cfg(any(test, feature = "proof"))]
     fn sent_exactly(&self, v: &At<Rational>) -> Rational {
         if v.shape.ranks <= 1 { Number::int(0) } else { ClosedForm::sent(self, v) }
     }

@@ -97,6 +97,8 @@ impl Number for StepFraction {
     }
 }
 
+// Programs never ask it: some 75 forms would be compiled once more.
+#[cfg(any(test, feature = "proof"))]
 impl Field for Rational {
     /// Nine decimals, more than any user types.
     fn parameter(_: Symbol, value: Ratio) -> Self {

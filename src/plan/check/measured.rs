@@ -194,7 +194,8 @@ fn judged(registry: &Registry, call: &CallSubject, run: &Run, named: &str) -> Re
         layout.nodes = run.nodes.and_then(NonZeroU32::new);
     }
     let size = times.first().map_or(Bytes(0), |t| t.0);
-    let query = call.machine.query(call.collective, size, layout)?;
+    let mut query = call.machine.query(call.collective, size, layout)?;
+    run.tell(&mut query.machine);
     facts
         .refuse_default(&query)
         .map_err(|e| e.or_help("name the machine that ran it: profile = \"ib-hdr\""))?;
