@@ -130,7 +130,7 @@ impl Ruler {
                 Ok(nccl) => Which::Nccl(Box::new(nccl)),
                 Err(_) => Which::Other(Box::new(Observed::of(&site)?), Rules::Measured),
             },
-            _ => Which::Other(policy(library.id(), &site).ok()?, Rules::Own),
+            _ => Which::Other(policy(release(library), &site).ok()?, Rules::Own),
         };
         Some(Self { library, policy, call })
     }
@@ -202,6 +202,15 @@ impl Ruler {
                 })
             }
         }
+    }
+}
+
+/// Whose rules are asked: the newest release's, but of RCCL those of 2.28. What is measured of its machines ran with
+/// that release and older ones, whose kernels inside a node are others than those of 2.30.
+fn release(library: Library) -> &'static str {
+    match library {
+        Library::Rccl => "rccl@2.28",
+        _ => library.id(),
     }
 }
 
