@@ -71,9 +71,12 @@ fn compared(registry: &Registry, query: &Query, id: &str) -> (usize, usize, Vec<
             ("select of a size", at.as_ref().and_then(|s| named(s, size))),
         ];
         let expect = expecting.runs(Bytes(size));
-        // The library itself, in the release that is in use; of NCCL and RCCL, which have no barrier, an all-reduce.
-        let other = query.shape.collective == Collective::Barrier && id.ends_with("ccl");
-        let own_rules = library == Some(id) && expect.rules == Rules::Own && !other;
+        // The library itself, in the release whose rules are taken; of NCCL and RCCL, which have no barrier, an
+        // all-reduce.
+        let other = query.shape.collective == Collective::Barrier && id.contains("ccl");
+        let release = rules.meta().id.split_once('@').map(|(_, version)| version);
+        let is_own = library == id.split('@').next() && expect.version.as_deref() == release;
+        let own_rules = is_own && expect.rules == Rules::Own && !other;
         let runs = own_rules.then(|| expect.name());
         own += usize::from(runs.is_some());
         let told = told.into_iter().chain(runs.as_deref().map(|name| ("what runs", Some(name))));
