@@ -196,6 +196,7 @@ const MPI: &[Entry] =
     &[openmpi::V5_0, openmpi::V4_1, openmpi::V4_0, openmpi::V3, mpich::V4, mpich::V4_0];
 
 const OTHERS: &[Entry] = &[
+    rccl::V2_30,
     rccl::V2_28,
     rccl::V2_27,
     gloo::GLOO,

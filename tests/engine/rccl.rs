@@ -1,8 +1,8 @@
 //! RCCL's choices beside those of its own code.
 
 use collcost::base::dtype::DataType;
-use collcost::base::quantity::Bytes;
-use collcost::library::{Call, Choice, Interval, Site, intervals, policy};
+use collcost::base::quantity::{Bytes, Ratio};
+use collcost::library::{Call, Choice, Interval, Runs, Site, intervals, policy};
 use collcost::machine::profile::Profile;
 use std::collections::BTreeMap;
 use std::num::NonZeroU32;
@@ -30,7 +30,7 @@ fn every_choice_is_that_of_its_own_code() {
     }
     assert_eq!(told.len(), 90);
     for ((machine, ranks, nodes, collective), told) in told {
-        let policy = policy("rccl", &site(machine, ranks, nodes)).unwrap();
+        let policy = policy("rccl@2.28", &site(machine, ranks, nodes)).unwrap();
         let call = Call { nodes, ..Call::new(collective.parse().unwrap(), ranks, Bytes(1)) };
         let name = |size| policy.choose(&call.with_size(Bytes(size))).unwrap().name.into_owned();
         // Around a change, times that round to the same float32 may alternate; its own code was asked on both sides.
@@ -63,14 +63,14 @@ fn release_2_27_runs_schedules_of_msccl_inside_a_node() {
     let old = |collective, size| name("rccl@2.27", collective, 8, 1, size);
     assert_eq!([1024, 65_536, 522_240].map(|size| old(AllReduce, size)), ["MSCCL/LL"; 3]);
     // A number of elements that is no multiple of 512.
-    assert_eq!(old(AllReduce, 1_000_000), name("rccl", AllReduce, 8, 1, 1_000_000));
+    assert_eq!(old(AllReduce, 1_000_000), name("rccl@2.28", AllReduce, 8, 1, 1_000_000));
     assert_eq!([524_288, 20_971_520].map(|size| old(AllReduce, size)), ["MSCCL/Simple"; 2]);
     assert_eq!(old(AllReduce, 20_971_524), "Ring/Simple");
     assert_eq!(old(AllToAll, 45_088_768), "MSCCL/Simple");
     assert_eq!(old(AllToAll, 45_088_776), "SendRecv");
     for (ranks, nodes) in [(4, 1), (16, 2)] {
         let of = |release| name(release, AllReduce, ranks, nodes, 4096);
-        assert_eq!(of("rccl@2.27"), of("rccl"));
+        assert_eq!(of("rccl@2.27"), of("rccl@2.28"));
     }
 }
 
@@ -100,7 +100,7 @@ fn schedules_of_msccl_run_what_they_divide_alone() {
 fn what_goes_before_the_tuner_is_switched_off_to_force_an_algorithm() {
     use collcost::Collective::{AllGather, AllReduce};
     let direct = Call::new(AllGather, 8, Bytes(1 << 20));
-    let choice = chosen("rccl", "mi300x", &direct);
+    let choice = chosen("rccl@2.28", "mi300x", &direct);
     assert!(
         choice.name == "Direct" && choice.force.is_empty() && choice.rule.contains("4194304 B"),
         "{choice:?}"
@@ -109,10 +109,138 @@ fn what_goes_before_the_tuner_is_switched_off_to_force_an_algorithm() {
         let policy = policy(name, &site("mi300x", 8, 1)).unwrap();
         policy.force(call, "ring").unwrap()
     };
-    assert_eq!(force("rccl", &direct), "NCCL_ALGO=Ring RCCL_DIRECT_ALLGATHER_THRESHOLD=-1");
+    assert_eq!(force("rccl@2.28", &direct), "NCCL_ALGO=Ring RCCL_DIRECT_ALLGATHER_THRESHOLD=-1");
     let sum = Call::new(AllReduce, 8, Bytes(1 << 20));
     assert_eq!(force("rccl@2.27", &sum), "NCCL_ALGO=Ring RCCL_MSCCL_ENABLE=0");
-    assert_eq!(force("rccl", &sum), "NCCL_ALGO=Ring");
+    assert_eq!(force("rccl@2.28", &sum), "NCCL_ALGO=Ring");
+    assert_eq!(force("rccl@2.30", &sum), "NCCL_ALGO=Ring RCCL_DDA_ENABLE=0");
+    assert_eq!(
+        force("rccl@2.30", &direct),
+        "NCCL_ALGO=Ring RCCL_DDA_ENABLE=0 RCCL_DIRECT_ALLGATHER_THRESHOLD=-1"
+    );
+}
+
+fn named(machine: &str, nodes: u32, collective: collcost::Collective, size: u64) -> String {
+    let call = Call { nodes, ..Call::new(collective, 8 * nodes, Bytes(size)) };
+    chosen("rccl@2.30", machine, &call).name.into_owned()
+}
+
+/// The limits of `rcclDdaEnabled` and of `kDdaFlatTreeThresholdBytes`, both inclusive.
+#[test]
+fn release_2_30_reads_the_memory_of_eight_gpus() {
+    use collcost::Collective::{AllGather, AllReduce, AllToAll, Broadcast, ReduceScatter};
+    let last = |machine, collective, most| {
+        [most, most + 128].map(|size| named(machine, 1, collective, size))
+    };
+    assert_eq!(last("mi300x", AllReduce, 256 << 10), ["DDA/flat", "DDA/tree"]);
+    assert_eq!(last("mi300x", AllReduce, 8 << 20), ["DDA/tree", "Ring/Simple"]);
+    assert_eq!(last("mi355x", AllReduce, 64 << 20), ["DDA/tree", "Ring/Simple"]);
+    assert_eq!(last("mi300x", AllGather, 8 << 20), ["DDA", "Ring/Simple"]);
+    assert_eq!(last("mi355x", AllGather, 64 << 20), ["DDA", "Ring/Simple"]);
+    assert_eq!(last("mi300x", ReduceScatter, 8 << 20), ["DDA", "Ring/Simple"]);
+    assert_eq!(last("mi300x", AllToAll, 4 << 20), ["DDA", "SendRecv"]);
+    assert_eq!(last("mi355x", AllToAll, 64 << 20), ["DDA", "SendRecv"]);
+    assert_eq!(named("mi300x", 1, Broadcast, 1024), "Ring/LL");
+    // Reads of 16 B; a block of every rank in two steps.
+    let odd = [8, 24, (256 << 10) + 16, (256 << 10) + 128];
+    let names = odd.map(|size| named("mi300x", 1, AllReduce, size));
+    assert_eq!(names, ["Ring/LL", "Ring/LL", "Ring/LL", "DDA/tree"]);
+    assert_eq!(named("mi300x", 1, AllGather, 8 * 20), "Direct");
+    let call = Call::new(AllReduce, 8, Bytes(1 << 20));
+    let other = |call: &Call| chosen("rccl@2.30", "mi300x", call).name.into_owned();
+    assert_eq!(other(&Call { builtin_op: false, ..call }), "Ring/Simple");
+    assert_eq!(other(&Call { element: Bytes(8), ..call }), "Ring/Simple");
+    assert_eq!(other(&Call { ranks: 4, ..call }), "Ring/Simple");
+    for (dtype, name) in [(DataType::Bf16, "DDA/tree"), (DataType::I32, "Ring/Simple")] {
+        let mut site = site("mi300x", 8, 1);
+        site.conditions.dtype = Some(dtype);
+        let call = Call { element: dtype.bytes(), ..call };
+        let policy = policy("rccl@2.30", &site).unwrap();
+        assert_eq!(policy.choose(&call).unwrap().name, name);
+    }
+}
+
+/// The table `rccl_tuner_gfx950.csv`, and the limit of LL: what DDA does not take, products here. With two GPUs
+/// neither the table nor the rule of trees in 2.28 applies.
+#[test]
+fn release_2_30_reads_a_table_on_mi355x() {
+    use collcost::Collective::{AllReduce, ReduceScatter};
+    let products = |release, ranks, collective, size| {
+        let call = Call { builtin_op: false, ..Call::new(collective, ranks, Bytes(size)) };
+        chosen(release, "mi355x", &call).name.into_owned()
+    };
+    let new = |size| products("rccl@2.30", 8, AllReduce, size);
+    let sizes = [4, 16_380, 16_384, 2_097_000, 2_097_004, 1 << 30];
+    let names = sizes.map(new);
+    assert_eq!(names[..4], ["Tree/LL", "Tree/LL", "Ring/LL", "Ring/LL"]);
+    assert_eq!(names[4..], ["Ring/Simple"; 2]);
+    let scatter = |release, each: u64| products(release, 8, ReduceScatter, 8 * each);
+    assert_eq!(scatter("rccl@2.28", 1 << 20), "Ring/LL");
+    let last = [131_072, 131_076].map(|each| scatter("rccl@2.30", each));
+    assert_eq!(last, ["Ring/LL", "Ring/Simple"]);
+    let pair = |release| products(release, 2, AllReduce, 4096);
+    assert_eq!([pair("rccl@2.28"), pair("rccl@2.30")], ["Tree/LL", "Ring/LL"]);
+}
+
+/// The limits of `rcclUseHierarchicalAllGather` and `rcclUseReduceScatterDirect`.
+#[test]
+fn release_2_30_gathers_between_nodes_then_inside_them() {
+    use collcost::Collective::{AllGather, ReduceScatter};
+    let gather = |machine, nodes, mib: u64| named(machine, nodes, AllGather, mib << 20);
+    assert_eq!(gather("mi355x", 7, 1), "Direct");
+    assert_eq!([64, 65].map(|mib| gather("mi355x", 8, mib)), ["Hier", "Ring/LL128"]);
+    assert_eq!([64, 65].map(|mib| gather("mi300x", 15, mib))[0], "Hier");
+    assert_eq!([128, 129].map(|mib| gather("mi355x", 16, mib)), ["Hier", "Ring/LL128"]);
+    let parts = |machine, nodes, mib: u64| {
+        let call = Call { nodes, ..Call::new(AllGather, 8 * nodes, Bytes(mib << 20)) };
+        let Runs::Parts(parts) = chosen("rccl@2.30", machine, &call).runs else { panic!() };
+        assert_eq!([parts[0].ranks, parts[1].ranks], [nodes, 8]);
+        assert_eq!([parts[0].moves, parts[1].moves], [Ratio(0.125), Ratio(1.0)]);
+        [parts[0].algorithm, parts[1].algorithm]
+    };
+    assert_eq!(parts("mi355x", 8, 8), ["pairwise", "pairwise"]);
+    assert_eq!(parts("mi355x", 8, 64), ["pairwise", "ring"]);
+    assert_eq!(parts("mi300x", 8, 32), ["pairwise", "ring"]);
+    assert_eq!(parts("mi300x", 8, 40), ["ring", "ring"]);
+    assert_eq!(parts("mi300x", 16, 40), ["pat", "ring"]);
+    assert_eq!(parts("mi355x", 12, 4), ["pat", "pairwise"]);
+    let scatter = |machine, nodes, size| named(machine, nodes, ReduceScatter, size);
+    assert_eq!(scatter("mi355x", 4, 4 << 20), "Direct");
+    assert_ne!(scatter("mi355x", 4, (4 << 20) + 128), "Direct");
+    assert_eq!(scatter("mi355x", 16, 8 << 20), "Direct");
+    for (machine, nodes) in [("mi355x", 2), ("mi355x", 12), ("mi300x", 8)] {
+        assert_ne!(scatter(machine, nodes, 1 << 20), "Direct", "{machine} {nodes}");
+    }
+}
+
+/// Between the borders that the policy names, nothing changes: asked in steps.
+#[test]
+fn the_intervals_of_2_30_are_what_is_chosen_in_them() {
+    use collcost::Collective::{AllGather, AllReduce, AllToAll, ReduceScatter};
+    for machine in ["mi300x", "mi355x"] {
+        for nodes in [1, 2, 4, 8, 12, 16] {
+            let policy = policy("rccl@2.30", &site(machine, 8 * nodes, nodes)).unwrap();
+            for collective in [AllGather, AllReduce, AllToAll, ReduceScatter] {
+                let call = Call { nodes, ..Call::new(collective, 8 * nodes, Bytes(1)) };
+                let all = intervals(&*policy, &call, Bytes(4096), Bytes(1 << 31)).unwrap();
+                let step = 128 * u64::from(nodes);
+                for own in &all {
+                    for k in 0..=64 {
+                        let size = own.from.0 + (own.to.0 - own.from.0) / 64 * k;
+                        let size = size.next_multiple_of(step);
+                        if size > own.to.0 {
+                            continue;
+                        }
+                        let there = policy.choose(&call.with_size(Bytes(size))).unwrap();
+                        assert!(
+                            there.is_alike(&own.choice),
+                            "{machine} {nodes} {collective:?} {size}: {there:?} {own:?}"
+                        );
+                    }
+                }
+            }
+        }
+    }
 }
 
 /// Sums in 8 bits are kept off long rings.

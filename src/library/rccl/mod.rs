@@ -2,14 +2,19 @@
 //!
 //! RCCL began as NCCL and kept its cost model, with constants of its own for each generation. Limits of sizes then
 //! override the protocol, gathers of few bytes go directly to every rank, and releases up to 2.27 run schedules of
-//! MSCCL inside a node.
+//! MSCCL inside a node. From 2.30 on, kernels that read the other GPUs' memory go first inside a node, gathers over many
+//! nodes have a part between and a part inside them, and a table of all-reduces overrides the model of MI350X.
 //!
 //! Covered are two, four and eight GPUs of a node and eight on each of several nodes, all joined by xGMI, with a NIC
-//! each. Not covered: other graphs, variables, windows that a program registers, and what RCCL has run since the middle of
-//! 2026 (kernels that read the other GPUs' memory, hierarchical gathers).
+//! each. Not covered: other graphs, variables, windows that a program registers, AMD's own NICs (AINIC), beside which
+//! 2.30 has other constants and gathers without sends to every rank.
 //!
-//! Source: ROCm/rccl at 2.28.3 of January 2026 and at 2.27.7 before it.
+//! Source: ROCm/rccl at 2.28.3 of January 2026 and at 2.27.7 before it; ROCm/rocm-systems at 2.30.4 of July 2026.
 
+mod dda;
+mod first;
+mod hierarchy;
+mod msccl;
 mod tables;
 mod tuner;
 
@@ -21,13 +26,29 @@ use crate::base::dtype::DataType;
 use crate::base::error::{Error, Result};
 use crate::base::quantity::Bytes;
 use crate::library::nccl::point_to_point::{self, sends};
-use crate::library::nccl::policy::{self, LARGEST, named, runs, wire};
-use crate::machine::nccl::{Algo, Function, Proto};
+use crate::library::nccl::policy::{self, LARGEST, named, runs};
+use crate::machine::nccl::{Algo, Function};
 use crate::machine::profile::LinkKind;
 use crate::model::algorithm::{Library, Reason};
+use first::First;
 use tables::Chip;
 use tuner::{Decision, Tuner};
 
+pub(super) const V2_30: Entry = Entry {
+    id: "rccl@2.30",
+    aliases: &[],
+    made: Made::Plain {
+        library: Some(Library::Rccl),
+        title: "RCCL 2.30.4 (ROCm 7.14) for MI300X to MI355X, as of July 2026",
+        counts: COUNTS,
+        source: "ROCm/rocm-systems at bda93247, projects/rccl: src/collectives.cc, src/rccl_wrap.cc, \
+                 src/dda_*_ipc.cu, src/graph/tuning.cc, src/enqueue.cc, tuner/rccl_tuner_gfx950.csv",
+        make: |meta, site| Rccl::of(meta, site, Release::V2_30),
+    },
+};
+
+/// What is measured of its machines ran with this release and older ones: it is the one that is meant where none is
+/// named.
 pub(super) const V2_28: Entry = Entry {
     id: "rccl@2.28",
     aliases: &["rccl"],
@@ -36,7 +57,7 @@ pub(super) const V2_28: Entry = Entry {
         title: "RCCL 2.28.3's tuner for MI300X to MI355X, as of January 2026",
         counts: COUNTS,
         source: "ROCm/rccl at 3d4813d9, src/graph/tuning.cc, src/rccl_wrap.cc, src/enqueue.cc",
-        make: |meta, site| Rccl::of(meta, site, false),
+        make: |meta, site| Rccl::of(meta, site, Release::V2_28),
     },
 };
 
@@ -48,53 +69,76 @@ pub(super) const V2_27: Entry = Entry {
         title: "RCCL 2.27.7's tuner as of January 2026, with MSCCL inside a node",
         counts: COUNTS,
         source: "ROCm/rccl at 239d62f5, src/graph/tuning.cc, src/rccl_wrap.cc, tools/msccl-algorithms",
-        make: |meta, site| Rccl::of(meta, site, true),
+        make: |meta, site| Rccl::of(meta, site, Release::V2_27),
     },
 };
 
 const COUNTS: &str = "the vector, or all ranks' blocks; for protocols, a rank's part of them";
 
+/// The releases, oldest first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Release {
+    V2_27,
+    V2_28,
+    V2_30,
+}
+
 struct Rccl {
     meta: Meta,
+    release: Release,
+    chip: &'static Chip,
     /// Or why the tuner's choices are not known.
     tuner: Result<Tuner>,
-    /// Whether schedules of MSCCL run first.
-    msccl: bool,
+    /// Whether all ranks are the eight GPUs of one node, so that others than the tuner may choose first.
+    whole_node: bool,
     dtype: Option<DataType>,
 }
 
 impl Rccl {
-    fn of(meta: Meta, site: &Site, scheduled: bool) -> Result<Box<dyn Policy>> {
+    fn of(meta: Meta, site: &Site, release: Release) -> Result<Box<dyn Policy>> {
         let hardware =
             site.hardware.as_ref().filter(|own| own.link == LinkKind::Xgmi && own.span == 8);
-        let chip = hardware.and_then(|own| Chip::of(own.generation?)).ok_or_else(|| {
+        let chip = hardware.and_then(|own| Chip::of(own.generation?, release)).ok_or_else(|| {
             Error::unsupported(format!("RCCL's rules on {} are not known here", site.machine)).help(
                 "they are for eight MI300X, MI325X or MI355X of a node: --on mi300x, --on mi355x",
             )
         })?;
-        let alone = site.nodes <= 1;
-        let msccl = scheduled && alone && site.ranks == 8 && site.protocol.is_none();
+        let whole_node = site.nodes <= 1 && site.ranks == 8 && site.protocol.is_none();
         let dtype = site.conditions.dtype;
-        Ok(Box::new(Self { meta, tuner: tuner(chip, site), msccl, dtype }))
+        Ok(Box::new(Self { meta, release, chip, tuner: tuner(chip, site), whole_node, dtype }))
     }
 
-    /// The schedules of MSCCL that may run a call, by its size, from the smallest.
-    fn schedules(&self, call: &Call) -> impl Iterator<Item = Scheduled> {
-        let limit = match (call.collective, self.dtype) {
-            _ if !self.msccl => 0,
-            (C::AllReduce, _) if !call.builtin_op => 0,
-            (C::AllReduce, dtype) if is_fp8(dtype) => 0,
-            (C::AllReduce, Some(DataType::Bf16)) => 8 << 20,
-            (C::AllToAll, _) if call.in_place => 0,
-            _ => u64::MAX,
-        };
-        let all: &[Scheduled] = match call.collective {
-            C::AllReduce => &ALL_REDUCE,
-            C::AllToAll => &ALL_TO_ALL,
-            _ => &[],
-        };
-        let within = move |own: &Scheduled| Scheduled { most: own.most.min(limit), ..*own };
-        all.iter().map(within).take_while(|own| own.most > 0)
+    /// What may run a call before the tuner is asked, from the smallest size.
+    fn firsts(&self, call: &Call) -> Vec<First> {
+        match self.release {
+            _ if !self.whole_node => Vec::new(),
+            Release::V2_27 => msccl::of(call, self.dtype),
+            Release::V2_28 => Vec::new(),
+            Release::V2_30 => dda::of(self.chip, call, self.dtype),
+        }
+    }
+
+    /// The variables without which the tuner is asked for calls of this collective, each after a space.
+    fn switches(&self, collective: C) -> String {
+        let firsts = self.whole_node
+            && match self.release {
+                Release::V2_27 => collective == C::AllReduce,
+                Release::V2_28 => false,
+                Release::V2_30 => {
+                    matches!(collective, C::AllReduce | C::AllGather | C::ReduceScatter)
+                }
+            };
+        let first = if self.release == Release::V2_27 { msccl::SWITCH } else { dda::SWITCH };
+        let tuner = self.tuner.as_ref().ok();
+        let hierarchy = collective == C::AllGather && tuner.is_some_and(Tuner::has_hierarchy);
+        let scatter = collective == C::ReduceScatter && tuner.is_some_and(Tuner::scatters_directly);
+        let all = [
+            (firsts, first),
+            (hierarchy, hierarchy::SWITCH),
+            (collective == C::AllGather, NOT_GATHERED),
+            (scatter, NOT_SCATTERED),
+        ];
+        all.into_iter().filter(|own| own.0).map(|own| format!(" {}", own.1)).collect()
     }
 }
 
@@ -122,20 +166,6 @@ fn tuner(chip: &'static Chip, site: &Site) -> Result<Tuner> {
     })
 }
 
-/// The schedules of MSCCL for eight GPUs.
-const ALL_REDUCE: [Scheduled; 3] = [
-    Scheduled { most: 65_536, proto: Proto::Ll, multiple: 256 },
-    Scheduled { most: 524_287, proto: Proto::Ll, multiple: 512 },
-    Scheduled { most: 20_971_520, proto: Proto::Simple, multiple: 512 },
-];
-const ALL_TO_ALL: [Scheduled; 5] = [
-    Scheduled { most: 9_216, proto: Proto::Ll, multiple: 8 },
-    Scheduled { most: 194_560, proto: Proto::Ll, multiple: 16 },
-    Scheduled { most: 524_288, proto: Proto::Ll, multiple: 32 },
-    Scheduled { most: 7_340_032, proto: Proto::Simple, multiple: 32 },
-    Scheduled { most: 45_088_768, proto: Proto::Simple, multiple: 64 },
-];
-
 /// The bytes that RCCL sees: whole elements of every block, at least one.
 fn seen(call: &Call) -> u64 {
     (call.size.0 / grain(call)).max(1) * grain(call)
@@ -152,46 +182,6 @@ fn directly(call: &Call) -> &'static str {
     point_to_point::algorithm(C::AllToAll, call.is_tiered()).unwrap_or("pairwise")
 }
 
-/// A schedule of MSCCL.
-#[derive(Clone, Copy)]
-struct Scheduled {
-    /// The largest size.
-    most: u64,
-    proto: Proto,
-    /// What the number of elements has to be a multiple of.
-    multiple: u64,
-}
-
-impl Scheduled {
-    /// The bytes of the least number of elements that it takes: it takes multiples of that.
-    fn step(self, call: &Call) -> u64 {
-        self.multiple * call.element.0.max(1)
-    }
-
-    fn choice(self, call: &Call) -> Choice {
-        let runs = match call.collective {
-            C::AllReduce => "two-shot",
-            _ => directly(call),
-        };
-        let mut part = Part::new(call.collective, call.ranks, Where::All, runs);
-        part.wire = wire(self.proto);
-        let rule = format!("up to {} B: a schedule of MSCCL for 8 GPUs", self.most);
-        let others = match call.collective {
-            C::AllReduce => "averages, 8-bit floats and bfloat16 above 8 MiB",
-            _ => "calls in place",
-        };
-        let note = format!(
-            "numbers of elements that are no multiple of {}, {others} run as in 2.28; {NO_SCHEDULE} switches it off",
-            self.multiple
-        );
-        let notes = vec![note.into()];
-        Choice {
-            notes,
-            ..Choice::new(format!("MSCCL/{}", self.proto), rule, Runs::Parts(vec![part]))
-        }
-    }
-}
-
 impl Policy for Rccl {
     fn meta(&self) -> &Meta {
         &self.meta
@@ -199,9 +189,9 @@ impl Policy for Rccl {
 
     fn choose(&self, call: &Call) -> Result<Choice> {
         let bytes = seen(call);
-        let schedule = self.schedules(call).find(|schedule| bytes <= schedule.most);
-        if let Some(schedule) = schedule.filter(|own| bytes.is_multiple_of(own.step(call))) {
-            return Ok(schedule.choice(call));
+        let first = self.firsts(call).into_iter().find(|own| bytes <= own.most);
+        if let Some(first) = first.filter(|own| bytes.is_multiple_of(own.step)) {
+            return Ok(first.choice(call));
         }
         if call.ranks <= 1 {
             return Ok(Choice::alone("RCCL copies inside the GPU"));
@@ -223,15 +213,21 @@ impl Policy for Rccl {
             }
             Decision::Direct => {
                 let what = Part::new(C::AllToAll, call.ranks, Where::All, directly(call));
-                let most = tuner.direct();
+                let (most, switch) = match function {
+                    Function::ReduceScatter => (tuner.scattered(), NOT_SCATTERED),
+                    _ => (tuner.gathered(), NOT_GATHERED),
+                };
                 let rule =
                     format!("up to {most} B of all ranks: a send and a receive with every rank");
                 let notes = vec![
                     "priced as an all-to-all of the same bytes, which sends the same messages"
                         .into(),
-                    format!("{NOT_DIRECT} switches it off").into(),
+                    format!("{switch} switches it off").into(),
                 ];
                 Choice { notes, ..Choice::new("Direct", rule, Runs::Parts(vec![what])) }
+            }
+            Decision::Hierarchy(between, inside) => {
+                hierarchy::choice(call, tuner.hierarchical(), between, inside)
             }
         })
     }
@@ -246,24 +242,18 @@ impl Policy for Rccl {
             _ => return Err(Reason::new("NCCL_ALGO has no name for it in RCCL")),
         };
         // What goes before the tuner does not read the variable.
-        let before = match call.collective {
-            C::AllGather => format!(" {NOT_DIRECT}"),
-            C::AllReduce if self.msccl => format!(" {NO_SCHEDULE}"),
-            _ => String::new(),
-        };
-        Ok(format!("NCCL_ALGO={algo}{before}"))
+        Ok(format!("NCCL_ALGO={algo}{}", self.switches(call.collective)))
     }
 
     fn edges(&self, call: &Call) -> Result<Vec<Bytes>> {
         let grain = grain(call);
         let (mut edges, mut first, mut over) = (Vec::new(), u64::MAX, 0);
         // Each from the first number of elements that it takes.
-        for schedule in self.schedules(call) {
-            let step = schedule.step(call);
-            let from = (over / step + 1) * step;
+        for own in self.firsts(call) {
+            let from = (over / own.step + 1) * own.step;
             first = first.min(from);
             edges.push(Bytes(from));
-            over = schedule.most;
+            over = own.most;
         }
         over = (over / grain + 1) * grain;
         edges.push(Bytes(over));
@@ -287,9 +277,9 @@ impl Policy for Rccl {
     }
 }
 
-/// The variables without which few bytes are gathered directly, and schedules of MSCCL run.
-const NOT_DIRECT: &str = "RCCL_DIRECT_ALLGATHER_THRESHOLD=-1";
-const NO_SCHEDULE: &str = "RCCL_MSCCL_ENABLE=0";
+/// The variables without which few bytes are gathered and scattered directly.
+const NOT_GATHERED: &str = "RCCL_DIRECT_ALLGATHER_THRESHOLD=-1";
+const NOT_SCATTERED: &str = "RCCL_DIRECT_REDUCE_SCATTER_DISABLE=1";
 
 /// The counts from which on `decide` says something else, between `first` and `last`. Times are straight lines between
 /// two borders, so what is left does not return.

@@ -1,9 +1,11 @@
 //! What RCCL's authors measured on MI300X and MI350X: latencies, rates, corrections, limits of protocols.
 //!
 //! Source: ROCm/rccl, `src/graph/tuning.cc` (`tuning_model_5`, `tuning_model_6`), `src/graph/rome_models.cc` for
-//! the graphs.
+//! the graphs; the same of ROCm/rocm-systems, `projects/rccl`, with `tuner/rccl_tuner_gfx950.csv`, for 2.30.
 
-use crate::machine::nccl::Function;
+use super::Release;
+use crate::base::collective::Collective;
+use crate::machine::nccl::{Algo, Function, Proto};
 use crate::machine::profile::Generation;
 
 /// Of LL, LL128 and Simple.
@@ -23,6 +25,14 @@ pub(super) struct Chip {
     limits: [Limits; 5],
     /// A network call of the processor, µs.
     pub overhead: f32,
+    /// The largest sizes per rank for which LL runs inside a node, whatever the model says: of gathers and scatters.
+    most_ll: [u64; 2],
+    /// All-reduces of eight GPUs of a node that a table decides, each up to a size.
+    pub table: &'static [(u64, Algo, Proto)],
+    /// Whether MI350X run trees with LL inside a node where no table is read.
+    pub trees: bool,
+    /// What 2.30 added.
+    pub newer: bool,
 }
 
 /// The bytes per rank, of an all-reduce those of the vector, up to which LL and LL128 run; LL128 from the first of its
@@ -74,11 +84,32 @@ pub(super) fn graphs(per_node: u32, nodes: u32) -> Option<[Graph; 2]> {
 
 impl Chip {
     /// `None` for other generations.
-    pub(super) fn of(generation: Generation) -> Option<&'static Self> {
+    pub(super) fn of(generation: Generation, release: Release) -> Option<&'static Self> {
+        let newer = release >= Release::V2_30;
         match generation {
+            Generation::Cdna3 if newer => Some(&GFX942_2_30),
             Generation::Cdna3 => Some(&GFX942),
+            Generation::Cdna4 if newer => Some(&GFX950_2_30),
             Generation::Cdna4 => Some(&GFX950),
             _ => None,
+        }
+    }
+
+    /// The largest size per rank for which LL runs inside a node, whatever the cost model says.
+    pub(super) fn most_ll(&self, function: Function) -> u64 {
+        match function {
+            Function::AllGather => self.most_ll[0],
+            Function::ReduceScatter => self.most_ll[1],
+            _ => 0,
+        }
+    }
+
+    /// The most bytes of all ranks for which GPUs read the others' memory.
+    pub(super) fn dda(&self, collective: Collective) -> u64 {
+        match collective {
+            _ if self.is_gfx950 => 64 << 20,
+            Collective::AllToAll => 4 << 20,
+            _ => 8 << 20,
         }
     }
 
@@ -109,7 +140,11 @@ const LL_OF_RINGS: BySize = [
 ];
 
 /// MI300X and MI325X, beside Intel's processors as in the topologies that RCCL is developed with.
-static GFX942: Chip = Chip {
+static GFX942: Chip = GFX942_2_28;
+
+static GFX942_2_30: Chip = Chip { newer: true, ..GFX942_2_28 };
+
+const GFX942_2_28: Chip = Chip {
     is_gfx950: false,
     tree_corrections: [
         LL_OF_TREES,
@@ -135,10 +170,35 @@ static GFX942: Chip = Chip {
         limits(8_192, (8_192, 33_554_432)),
     ],
     overhead: 1.0,
+    most_ll: [0, 352_128],
+    table: &[],
+    trees: false,
+    newer: false,
 };
 
 /// MI350X and MI355X, beside AMD's processors.
-static GFX950: Chip = Chip {
+static GFX950: Chip = GFX950_2_28;
+
+/// A table is read for the tuner of 2.30, so that the rule of trees with LL is not.
+static GFX950_2_30: Chip = Chip {
+    tree_corrections: {
+        let mut corrections = GFX950_2_28.tree_corrections;
+        corrections[2][25] = 0.7;
+        corrections
+    },
+    most_ll: [88_448, 131_072],
+    table: &[
+        (16_383, Algo::Tree, Proto::Ll),
+        (524_287, Algo::Ring, Proto::Ll),
+        (1_048_575, Algo::Ring, Proto::Ll),
+        (2_097_000, Algo::Ring, Proto::Ll),
+    ],
+    trees: false,
+    newer: true,
+    ..GFX950_2_28
+};
+
+const GFX950_2_28: Chip = Chip {
     is_gfx950: true,
     tree_corrections: [
         LL_OF_TREES,
@@ -170,4 +230,8 @@ static GFX950: Chip = Chip {
         limits(2_048, (2_048, 16_777_216)),
     ],
     overhead: 2.0,
+    most_ll: [88_448, 1_048_576],
+    table: &[],
+    trees: true,
+    newer: false,
 };

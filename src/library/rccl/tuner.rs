@@ -1,8 +1,10 @@
 //! RCCL's cost model, in `f32` as there, and what overrides it.
 //!
 //! Source: ROCm/rccl, `ncclTopoTuneModel` and `ncclTopoGetAlgoTime` in `src/graph/tuning.cc`, `getAlgoInfo` in
-//! `src/enqueue.cc`, `rcclUpdateCollectiveProtocol` and `rcclUseAllGatherDirect` in `src/rccl_wrap.cc`.
+//! `src/enqueue.cc`, `rcclUpdateCollectiveProtocol` and `rcclUseAllGatherDirect` in `src/rccl_wrap.cc`; for 2.30 the
+//! same of ROCm/rocm-systems, `projects/rccl`, with `rcclUseReduceScatterDirect` there.
 
+use super::hierarchy::{self, Between, Inside};
 use super::tables::{BASE, Chip, Graph, RING_RATE, RING_STEP, TREE_RATE, TREE_STEP, graphs};
 use crate::machine::nccl::{Algo, Function, Proto};
 
@@ -22,9 +24,14 @@ pub(super) struct Tuner {
 pub(super) enum Decision {
     /// What an algorithm and a protocol of NCCL are.
     Of(Algo, Proto),
-    /// Every rank sends its block to every other.
+    /// Every rank sends its block to every other, or the other's.
     Direct,
+    /// A gather among the GPUs with one number on every node, then inside the nodes.
+    Hierarchy(Between, Inside),
 }
+
+/// GPUs of a node wherever there are several nodes.
+pub(super) const PER_NODE: u64 = 8;
 
 /// The sizes for which MI350X run trees with LL inside a node.
 const TREES: std::ops::RangeInclusive<u64> = 64..=262_144;
@@ -39,9 +46,8 @@ impl Tuner {
 
     /// What runs for `bytes`: the vector, or all blocks of a gather or scatter.
     pub(super) fn decide(&self, function: Function, bytes: u64) -> Decision {
-        if function == Function::AllGather && self.ranks.is_multiple_of(8) && bytes <= self.direct()
-        {
-            return Decision::Direct;
+        if let Some(decision) = self.before(function, bytes) {
+            return decision;
         }
         let mut best = (f32::INFINITY, Algo::Ring, Proto::Simple);
         for algo in [Algo::Tree, Algo::Ring] {
@@ -56,14 +62,41 @@ impl Tuner {
         let each = self.each(function, bytes);
         if self.nodes > 1 {
             proto = self.over_nodes(function, each);
-        } else if (1..=self.most_ll(function)).contains(&each) {
+        } else if (1..=self.chip.most_ll(function)).contains(&each) {
             proto = Proto::Ll;
         }
-        let is_tree = self.chip.is_gfx950 && self.nodes == 1 && TREES.contains(&each);
+        let is_tree = self.chip.trees && self.nodes == 1 && TREES.contains(&each);
         if is_tree && function == Function::AllReduce {
             return Decision::Of(Algo::Tree, Proto::Ll);
         }
         Decision::Of(algo, proto)
+    }
+
+    /// What is decided before estimates are made.
+    fn before(&self, function: Function, bytes: u64) -> Option<Decision> {
+        match function {
+            Function::AllGather if bytes <= self.hierarchical() => {
+                let between = hierarchy::between(self.nodes, bytes / PER_NODE, self.gathered());
+                let alone = Self { nodes: 1, ranks: PER_NODE as u32, ..*self };
+                let [tree, ring] = graphs(alone.ranks, 1)?;
+                let inside = match (Self { tree, ring, ..alone }).decide(function, bytes) {
+                    Decision::Of(_, proto) => Inside::Ring(proto),
+                    _ => Inside::Direct,
+                };
+                Some(Decision::Hierarchy(between, inside))
+            }
+            Function::AllGather if self.ranks.is_multiple_of(8) && bytes <= self.gathered() => {
+                Some(Decision::Direct)
+            }
+            Function::ReduceScatter if self.scatters_directly() && bytes <= self.scattered() => {
+                Some(Decision::Direct)
+            }
+            Function::AllReduce if self.nodes == 1 && self.ranks == 8 => {
+                let row = self.chip.table.iter().find(|row| bytes <= row.0)?;
+                Some(Decision::Of(row.1, row.2))
+            }
+            _ => None,
+        }
     }
 
     /// The estimate, in µs; `None` for what is not considered.
@@ -84,10 +117,15 @@ impl Tuner {
     pub(super) fn borders(&self, function: Function) -> impl Iterator<Item = u64> {
         let limits = self.chip.limits(function);
         let scale = self.bytes(function, 1);
-        let inside = [*TREES.start(), TREES.end() + 1, self.most_ll(function) + 1];
+        let inside = [*TREES.start(), TREES.end() + 1, self.chip.most_ll(function) + 1];
         let over = [1, limits.ll + 1, limits.ll128.0 + 1, self.most(function) + 1];
         let each = inside.into_iter().chain(over).map(move |size| size * scale);
-        each.chain((1..=26).map(|k| 64 << k)).chain([self.direct() + 1])
+        let table = self.chip.table.iter().map(|row| row.0 + 1);
+        let alone = Self { nodes: 1, ..*self };
+        let inside = [alone.gathered() + 1, self.chip.most_ll(function) * PER_NODE + 1];
+        let between = [self.gathered() * PER_NODE + 1, self.hierarchical() + 1];
+        let before = [self.gathered() + 1, self.scattered() + 1].into_iter().chain(table);
+        each.chain((1..=26).map(|k| 64 << k)).chain(before).chain(inside).chain(between)
     }
 
     /// GB/s of the algorithm's bytes; `None` for what is not considered.
@@ -179,23 +217,39 @@ impl Tuner {
         }
     }
 
-    /// The largest size per rank for which LL runs inside a node, whatever the cost model says.
-    fn most_ll(&self, function: Function) -> u64 {
-        match (function, self.chip.is_gfx950) {
-            (Function::AllGather, true) => 88_448,
-            (Function::ReduceScatter, true) => 1_048_576,
-            (Function::ReduceScatter, false) => 352_128,
-            _ => 0,
-        }
-    }
-
     /// The most bytes of all ranks that are gathered by sends to every rank.
-    pub(super) fn direct(&self) -> u64 {
+    pub(super) fn gathered(&self) -> u64 {
         match self.nodes {
             _ if !self.chip.is_gfx950 => 4 << 20,
             1 => 8 << 20,
             nodes if nodes < 64 => u64::from(nodes) << 21,
             _ => 75_497_472,
         }
+    }
+    /// The same of a scatter: MI350X alone, where messages may pass through another GPU to its NIC, from 32 ranks on.
+    pub(super) fn scattered(&self) -> u64 {
+        match self.nodes {
+            4 => 4 << 20,
+            8 | 16 => 8 << 20,
+            _ => 0,
+        }
+    }
+
+    pub(super) fn scatters_directly(&self) -> bool {
+        self.chip.newer && self.chip.is_gfx950 && self.scattered() > 0
+    }
+
+    /// The most bytes of all ranks that are gathered between nodes, then inside them; 0 if none are.
+    pub(super) fn hierarchical(&self) -> u64 {
+        match self.nodes {
+            _ if !self.chip.newer => 0,
+            16.. => 128 << 20,
+            8.. => 64 << 20,
+            _ => 0,
+        }
+    }
+
+    pub(super) fn has_hierarchy(&self) -> bool {
+        self.hierarchical() > 0
     }
 }
