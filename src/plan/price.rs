@@ -259,7 +259,7 @@ impl<'r> Asked<'r> {
         machine.fabric.depth(world_32)?;
         let has_nodes = machine.fabric.node.is_some() || world.per_node.is_some();
         let node = world.per_node.or(span.map(|s| s.get())).unwrap_or(world_32);
-        let lies = group.lies(world.ranks, if has_nodes { node } else { world_32 });
+        let mut lies = group.lies(world.ranks, if has_nodes { node } else { world_32 });
         let layout = lies.layout(group.ranks, has_nodes);
         let nics = machine.fabric.tiers.last().and_then(|t| t.nics);
         let mut query = world.machine.query(collective, Bytes(0), layout)?;
@@ -271,6 +271,10 @@ impl<'r> Asked<'r> {
             let asked = f64::from(own.get()) * f64::from(lies.beside);
             sharing = Ratio((asked / f64::from(all.get())).max(1.0));
             outer.oversubscription = Ratio(outer.oversubscription.0 * sharing.0);
+        }
+        // On a network that says nothing of its nodes every rank is one.
+        if !has_nodes {
+            lies.nodes = query.placement.nodes();
         }
         let expecting = Expecting::of(registry, &query, algorithm)?;
         Ok(Self { query, expecting, lies, sharing, end: End::Mid })

@@ -91,7 +91,7 @@ impl Expecting<'_> {
         Err(Error::input(format!(
             "{time} at {seen} cannot be: the links take {floor} for its data"
         ))
-        .at(format!("{seen}={time}"))
+        .at(format!("seen {seen}={time}"))
         .help("give the time of one call of these ranks on this machine: 1MiB=88us"))
     }
 
