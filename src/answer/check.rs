@@ -5,7 +5,6 @@ use serde::Serialize;
 use super::Expect;
 use crate::base::collective::Collective;
 use crate::machine::profile::Date;
-use crate::measure::expect::Basis;
 use crate::plan::check::{
     Budget, Checked, Exposed, Fault, Level, Limit, Number, Outcome, Standing, Subject, WaiverState,
     counts, is_waived,
@@ -310,13 +309,9 @@ fn message(budget: &Budget, outcome: &Outcome) -> String {
     let band = match outcome.band {
         // A range that rounding hides is left out.
         Some((low, high)) if high.base().0 > 1.005 * low.base().0 => {
-            let basis = outcome.expected.as_ref().map(|(expected, _)| match expected.basis {
-                Basis::Modelled => "; by the ideal price",
-                Basis::Measured => "; measured",
-                Basis::SameBoard => "; the same board",
-                Basis::Transferred => "; other machines",
-            });
-            format!(" (8 of 10: {} to {}{})", of(low), of(high), basis.unwrap_or_default())
+            let basis = outcome.expected.as_ref().map(|(expected, _)| expected.basis.words());
+            let basis = basis.map_or(String::new(), |basis| format!("; {basis}"));
+            format!(" (8 of 10: {} to {}{basis})", of(low), of(high))
         }
         _ => String::new(),
     };

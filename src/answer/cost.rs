@@ -16,7 +16,7 @@ use crate::machine::fabric::{Discipline, Fabric, Order, Tier};
 use crate::machine::profile::How;
 use crate::machine::query::{Machine, NodesAre, Query};
 use crate::measure::expect::{Expecting, NOTHING, Rules};
-use crate::model::algorithm::{Algorithm, Guarantee, Library, Registry};
+use crate::model::algorithm::{Algorithm, Guarantee, Library, MPI, Registry};
 use crate::model::formula::{At, Form, Notation, Shape};
 
 /// Every algorithm of a collective on a machine, the fastest first.
@@ -513,13 +513,19 @@ pub fn cost(registry: &Registry, query: &Query, only: Option<&str>, detail: bool
         runs: is_priced.then_some(ideal.id),
         fastest_shipped: first(ranked.iter().find(ships)),
         fastest: first(ranked.first()),
-        faster: faster(registry, query, &expecting, &ranked).filter(|_| only.is_none()),
+        faster: match only {
+            None => faster(registry, query, &expecting, &ranked),
+            Some(_) => None,
+        },
         ideal_switch_points: if detail { ideal_switch_points(&ready) } else { Vec::new() },
         switch_points: switch_points(&expecting),
         estimate_s: of_detail(&|| expecting.estimate(query.size)),
         pipelined_s: of_detail(&|| expecting.pipelined(query.size)),
         trust: trust(query)
             .into_iter()
+            .chain(
+                under_mpi(registry, query).filter(|_| only.is_none() && !expecting.is_of_hosts()),
+            )
             .chain(by_rank(query, &expecting))
             .chain(peers_nics(query, is_priced && expected.time < ideal.time))
             .chain(han(query, &expecting))
@@ -772,7 +778,6 @@ fn trust(query: &Query) -> Vec<String> {
         |holds| format!("the sides given hold {holds} ranks, not {inside}: they are not used"),
     ));
     all.extend(machine.settings_note());
-    all.extend(open_network(query));
     let some = |n: u32, thing: &str| match n {
         1 => format!("one {thing}"),
         n => format!("{n} {thing}s"),
@@ -794,22 +799,19 @@ fn trust(query: &Query) -> Vec<String> {
 }
 
 /// A rank on each node of a network alone may be a GPU or a process of MPI, of which other things are known.
-fn open_network(query: &Query) -> Option<String> {
+fn under_mpi(registry: &Registry, query: &Query) -> Option<String> {
     let Query { machine, placement, .. } = query;
-    let is_open = machine.stock.is_some()
-        && machine.network.is_some()
-        && machine.hardware.is_none()
+    let is_open = machine.hardware.is_none()
         && machine.library.is_none()
-        && machine.fit.is_none()
         && placement.nodes() > 1
-        && placement.per_node == 1
         && query.seen.is_empty();
-    is_open.then(|| {
-        format!(
-            "{} names no library: this is the ideal price; what MPI takes between hosts was learned: --ships openmpi",
-            machine.name
-        )
-    })
+    let mut asked = is_open.then(|| query.clone())?;
+    asked.machine.library = Some(MPI.to_owned());
+    let expecting = Expecting::new(registry, &asked).ok().filter(Expecting::is_of_hosts)?;
+    let (name, time) = (&machine.name, expecting.at(query.size).time);
+    Some(format!(
+        "{name} names no library, so this is the ideal price; under MPI {time} are expected: --ships openmpi"
+    ))
 }
 
 fn notes(query: &Query, rows: &[Row]) -> Vec<String> {

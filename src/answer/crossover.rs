@@ -211,7 +211,7 @@ fn ruling(registry: &Registry, query: &Query) -> Option<String> {
 
 /// Whether it is known what the machine's library runs.
 fn is_known(rules: Rules) -> bool {
-    matches!(rules, Rules::Own | Rules::Measured)
+    matches!(rules, Rules::Own | Rules::Measured | Rules::Tuner)
 }
 
 /// Without a peer every algorithm takes the same time: none.

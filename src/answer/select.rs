@@ -280,14 +280,18 @@ impl<'a> Model<'a> {
     ) -> Result<Self> {
         let found = candidates(registry, &query.shape, &query.machine.fabric);
         let ready = known(found, of_engine)?.map_or_else(Vec::new, |(ready, _)| ready);
-        let mut expecting = Vec::new();
-        for policy in policies {
-            let other = policy.meta().library.and_then(|own| with_library(query, own));
-            let of_hosts = other.and_then(|asked| Expecting::new(registry, &asked).ok());
-            expecting.extend(match of_hosts.filter(Expecting::is_of_hosts) {
-                None => known(Expecting::new(registry, query), of_engine)?,
-                of_hosts => of_hosts,
-            });
+        let of_hosts = |own| {
+            let asked = with_library(query, own)?;
+            Expecting::new(registry, &asked).ok().filter(Expecting::is_of_hosts)
+        };
+        // The machine's own library may have another name in each.
+        let mut libraries: Vec<Library> =
+            policies.iter().filter_map(|p| p.meta().library).collect();
+        libraries.dedup();
+        let mut expecting: Vec<Expecting<'a>> =
+            libraries.into_iter().filter_map(of_hosts).collect();
+        if expecting.len() < policies.len() {
+            expecting.extend(known(Expecting::new(registry, query), of_engine)?);
         }
         let kernels = if of_engine { Kernels::new(registry, query).ok() } else { None };
         Ok(Self { registry, query, ready, expecting, kernels })
@@ -327,7 +331,8 @@ impl<'a> Model<'a> {
         }
         self.expecting.iter().map(|expecting| Expect::new(expecting, size)).find(|expect| {
             let rules = expect.runs.rules;
-            let own = matches!(rules, Rules::Own | Rules::OtherRelease | Rules::Measured);
+            let own =
+                matches!(rules, Rules::Own | Rules::OtherRelease | Rules::Measured | Rules::Tuner);
             own && expect.runs.name() == choice.name
         })
     }

@@ -290,7 +290,14 @@ impl Args {
     fn asked(&self) -> Result<Asked> {
         let nodes: Option<u32> = self.ranks.nodes()?.map(Into::into);
         let per_node: Option<u32> = self.ranks.per_node()?.map(Into::into);
-        let all = nodes.zip(per_node).and_then(|(nodes, each)| nodes.checked_mul(each));
+        let product = |(nodes, each): (u32, u32)| {
+            nodes.checked_mul(each).ok_or_else(|| {
+                Error::input("so many ranks are not supported")
+                    .at(format!("--nodes {nodes} --gpus-per-node {each}"))
+                    .help("give fewer of either")
+            })
+        };
+        let all = nodes.zip(per_node).map(product).transpose()?;
         Ok(Asked {
             ranks: self.ranks.count()?.map(Into::into).or(all),
             collective: value::<Collective>("--collective", self.collective.as_ref())?,

@@ -73,6 +73,8 @@ pub struct Site {
     pub nccl_graphs: Option<String>,
     /// What NCCL ran on it when it was measured.
     pub nccl_measured: Option<Arc<Nccl>>,
+    /// The tuner that NCCL loads on it, such as `aws-p5`.
+    pub nccl_tuner: Option<String>,
     /// The input of NCCL's own search, if the profile has it.
     pub topology: Option<Arc<Description>>,
     /// The only protocol that NCCL may choose; absent: any.

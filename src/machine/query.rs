@@ -81,6 +81,8 @@ pub struct Machine {
     pub(crate) nccl_inside: Option<String>,
     /// What NCCL ran on it when it was measured, under the same conditions.
     pub nccl_measured: Option<Arc<Nccl>>,
+    /// The tuner that NCCL loads on it, whatever its rates.
+    pub(crate) nccl_tuner: Option<String>,
     /// The input of NCCL's search, under the same conditions.
     pub topology: Option<Arc<Description>>,
     /// The links between its ranks, one by one, under the same conditions.
@@ -231,6 +233,7 @@ impl Machine {
             nccl_graphs: profile.nccl_graphs.clone(),
             nccl_inside: profile.nccl_inside.clone(),
             nccl_measured: profile.nccl.clone().map(Arc::new),
+            nccl_tuner: profile.nccl_tuner.clone(),
             topology: profile.topology.clone(),
             graph: profile.graph.clone(),
             origins: origins.collect(),

@@ -139,6 +139,7 @@ fn runs(expect: &Expect, report: &Cost) -> String {
     let how = match runs.rules {
         Rules::Own => format!("{library}{version}'s own rules"),
         Rules::Measured => format!("as {library}{version} chose when this machine was measured"),
+        Rules::Tuner => format!("{library}{version} under the tuner that it loads on this machine"),
         Rules::OtherRelease => format!("the rules of {library}{version}, another release"),
         Rules::Unknown => {
             let of = report
@@ -171,7 +172,9 @@ fn better(report: &Cost) -> String {
     }
     if let Some(Faster { title, time_s, low_s, high_s, .. }) = &report.faster {
         let [time, low, high] = [time_s, low_s, high_s].map(|s| Seconds(*s));
-        return format!("{title} is expected to take {time} ({low} to {high})");
+        return format!(
+            "{title} is expected to take {time} (8 of 10 runs: {low} to {high}), by what runs of others took"
+        );
     }
     let row = |id: Option<&str>| id.and_then(|id| report.algorithms.iter().find(|r| r.id == id));
     let Some(least) = row(report.fastest) else {

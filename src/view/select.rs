@@ -126,7 +126,11 @@ fn one(page: &mut Page, report: &Select, span: &Span, explain: bool) {
                 versus.id,
                 compared(span)
             );
-            page.entry(label("ratio"), words);
+            let both = span.choice.expect.as_ref().zip(other.expect.as_ref());
+            let by_expected = both.filter(|_| compared(span) != EXPECTED).map(|(own, other)| {
+                format!("; by {EXPECTED} {}", times(own.time_s / other.time_s))
+            });
+            page.entry(label("ratio"), words + &by_expected.unwrap_or_default());
         }
     }
     if explain {
@@ -167,10 +171,12 @@ fn one(page: &mut Page, report: &Select, span: &Span, explain: bool) {
 fn compared(span: &Span) -> &'static str {
     let views = [Some(&span.choice), span.versus.as_ref()];
     match views.into_iter().flatten().any(|view| view.kernel.is_some()) {
-        true => "expected times",
+        true => EXPECTED,
         false => "ideal times",
     }
 }
+
+const EXPECTED: &str = "expected times";
 
 fn choice(page: &mut Page, policy: &str, view: &ChoiceView, explain: bool) {
     if let Some(expect) = &view.expect {

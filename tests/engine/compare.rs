@@ -625,7 +625,7 @@ fn rows_alone_leave_the_nodes_open() {
     let two: Vec<String> = rows.iter().map(|&row| row.to_owned()).collect();
     let (code, said) = compared("rows-of-two.txt", &two, &[]);
     assert_eq!(code, Some(3), "{said}");
-    assert!(said.contains("on 2 it would be healthy"), "{said}");
+    assert!(said.contains("on 2 nodes it would be healthy"), "{said}");
     assert!(said.contains("say on how many nodes it ran: --nodes 2"), "{said}");
     let (code, said) = compared("rows-of-two.txt", &two, &["--nodes", "2"]);
     assert!(code != Some(1) && !said.contains("--nodes"), "{said}");
@@ -644,7 +644,7 @@ fn rows_alone_leave_the_nodes_open() {
     };
     let (code, said) = compared("rows-slow.txt", &rows.iter().map(slow).collect::<Vec<_>>(), &[]);
     assert_eq!(code, Some(1), "{said}");
-    assert!(said.contains("it is compared with 1 (--nodes)"), "{said}");
+    assert!(said.contains("it is compared as if on one node (--nodes)"), "{said}");
 }
 
 /// Where a byte takes as long as at the largest size, it is no matter of latency.

@@ -517,6 +517,7 @@ const READINGS: [Reading; 6] = [
         &[
             "vllm@0.33.0",
             "vllm@0.32.0",
+            "vllm@0.31.0",
             "vllm@0.30.0",
             "vllm@0.29.0",
             "vllm@0.27.0",
@@ -542,8 +543,12 @@ const READINGS: [Reading; 6] = [
             "sglang@0.5.23",
             "sglang@0.5.22",
             "sglang@0.5.21",
+            "sglang@0.5.20",
+            "sglang@0.5.19",
+            "sglang@0.5.18",
             "sglang@0.5.17",
             "sglang@0.5.16",
+            "sglang@0.5.15",
             "sglang@0.5.14",
             "sglang@0.5.10",
             "sglang@0.5.9",
@@ -832,7 +837,7 @@ fn sglang_runs_aiter_on_amd() {
     for (collective, most, since, before) in [
         // Half of a pool of 1 GiB, for eight parts.
         (Collective::AllGather, 64 * M, "sglang@0.5.14", "sglang@0.5.10"),
-        (Collective::ReduceScatter, 8 * M, "sglang@0.5.16", "sglang@0.5.14"),
+        (Collective::ReduceScatter, 8 * M, "sglang@0.5.15", "sglang@0.5.14"),
     ] {
         assert_eq!(part(since, collective, most), "aiter");
         assert_eq!(part(since, collective, most + 16), "nccl");
@@ -906,7 +911,7 @@ fn vllm_gathers_in_symmetric_memory_from_0_25_on() {
     }
 }
 
-/// microsoft/mscclpp, algorithm_selector.cc: AMD's GPUs have one kernel for an all-gather.
+/// microsoft/mscclpp v0.10.0, algorithm_selector.cc, `fp8NvlsSupported`.
 #[test]
 fn mscclpp_adds_8_bit_floats_in_blackwells_switch_from_0_10_on() {
     let told = |engine, machine| {
@@ -918,6 +923,43 @@ fn mscclpp_adds_8_bit_floats_in_blackwells_switch_from_0_10_on() {
     assert_eq!(told("mscclpp@0.10.0", "h100"), told("mscclpp@0.9.0", "h100"));
 }
 
+/// FlashInfer over PCIe comes after NCCL's symmetric kernels in vLLM, and after custom and MSCCL++ in SGLang.
+#[test]
+fn a_call_that_may_go_over_pcie_says_so() {
+    let says = |engine: &'static str, env: &[&'static str], ranks| {
+        let asked = Asked { env: env.to_vec(), ..asked(engine, "rtx-pro-6000", ranks, 64 * K) };
+        let choice = policy(engine, &asked.site()).unwrap().choose(&asked.call()).unwrap();
+        choice.notes.iter().any(|note| note.contains("over PCIe"))
+    };
+    let vllm = "VLLM_ALLREDUCE_USE_FLASHINFER_PCIE_IPC=1";
+    assert!(says("vllm@0.30.0", &[vllm], 8) && !says("vllm@0.29.0", &[vllm], 8));
+    assert!(!says("vllm@0.33.0", &[], 8) && !says("vllm@0.33.0", &[vllm], 6));
+    assert!(!says("vllm@0.33.0", &[vllm, "VLLM_BATCH_INVARIANT=1"], 8));
+    let sglang = "SGLANG_ENABLE_PCIE_IPC_ALLREDUCE=1";
+    assert!(says("sglang@0.5.21", &[sglang], 8) && !says("sglang@0.5.20", &[sglang], 8));
+    assert!(!says("sglang@0.5.23", &[sglang, "enable_deterministic_inference=1"], 8));
+    // Two over PCIe are custom's.
+    assert!(!says("sglang@0.5.23", &[sglang], 2));
+}
+
+/// sgl-project/sglang, environ.py: sizes are forced from 0.5.17 on; GB200 joins trays from then on, too.
+#[test]
+fn sglang_forces_sizes_and_crosses_trays_from_0_5_17_on() {
+    let forced = "SGLANG_FORCE_CUSTOM_ALL_REDUCE_V2_PUSH_SIZE_KB=4096";
+    let told = |engine| Asked { env: vec![forced], ..asked(engine, "h100", 8, 2 * M) }.told().1;
+    assert_eq!(
+        (told("sglang@0.5.16"), told("sglang@0.5.17")),
+        ("two-shot-multimem", "one-shot-push")
+    );
+    let grows = "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True";
+    let trays = |engine| {
+        let rack = asked(engine, "gb200", 16, 64 * K);
+        Asked { env: vec![grows], nodes: 4, ..rack }.told().0
+    };
+    assert_eq!((trays("sglang@0.5.16"), trays("sglang@0.5.17")), ("nccl", "custom-v2"));
+}
+
+/// microsoft/mscclpp, algorithm_selector.cc: AMD's GPUs have one kernel for an all-gather.
 #[test]
 fn mscclpp_gathers_on_amd_with_one_kernel() {
     let told = |machine| {

@@ -3,6 +3,7 @@
 use std::num::NonZeroU32;
 
 use collcost::Collective;
+use collcost::answer::cost;
 use collcost::base::error::Result;
 use collcost::base::quantity::{Bandwidth, Bytes, Ratio, Seconds, Volume};
 use collcost::cost::bound::bound;
@@ -507,6 +508,87 @@ fn what_was_seen_is_the_answer_there() {
     }
 }
 
+/// More bytes take no less than what was seen for fewer, as far as that is believed; what was seen stays, also where two
+/// such times contradict each other.
+#[test]
+fn what_was_seen_keeps_its_order() {
+    let registry = Registry::builtin();
+    for (machine, ranks, nodes) in [("dgx-h100", 8, 1), ("ib-hdr", 64, 64), ("ib-ndr", 64, 64)] {
+        let query = query(machine, Collective::AllReduce, ranks, nodes);
+        let before = Expecting::new(&registry, &query).unwrap();
+        let [small, middle, large] = [1 << 18, 1 << 20, 1 << 22].map(Bytes);
+        for factors in [[1.5, 1.0, 1.0], [1.0, 3.0, 1.0], [2.0, 0.6, 1.0], [1.0, 1.0, 0.5]] {
+            let seen: Vec<(Bytes, Seconds)> = [small, middle, large]
+                .into_iter()
+                .zip(factors)
+                .map(|(size, factor)| (size, before.time(size) * Ratio(factor)))
+                .collect();
+            let after =
+                Expecting::new(&registry, &Query { seen: seen.clone(), ..query.clone() }).unwrap();
+            for &(size, time) in &seen {
+                assert!((after.time(size) / time).0.ln().abs() < 1e-9, "{machine} {size}");
+            }
+        }
+        // One time three times as long, which is believed of a price and in part of what was learned.
+        let seen = vec![(middle, before.time(middle) * Ratio(3.0))];
+        let after = Expecting::new(&registry, &Query { seen, ..query.clone() }).unwrap();
+        let mut last = Seconds(0.0);
+        for octave in [14, 16, 18, 19, 21, 22, 24, 28] {
+            let now = after.time(Bytes(1 << octave));
+            assert!(now >= last, "{machine} {octave}: {last} {now}");
+            last = now;
+        }
+    }
+}
+
+/// A slip of a unit: the links alone take 80 times as long.
+#[test]
+fn what_cannot_have_been_seen_is_refused() {
+    let mut query = query("ib-hdr", Collective::AllReduce, 1024, 16);
+    query.seen = vec![(Bytes(1 << 20), Seconds(1e-6))];
+    let error = Expecting::new(&Registry::builtin(), &query).err().unwrap();
+    assert!(error.is_input() && error.to_string().contains("cannot be"), "{error}");
+    query.seen = vec![(Bytes(1 << 20), Seconds(2e-5))];
+    assert!(Expecting::new(&Registry::builtin(), &query).is_ok());
+}
+
+/// The curve of a machine's own passes into what was learned of others, and does not end at its last rank.
+#[test]
+fn curves_of_hosts_pass_into_what_was_learned() {
+    let registry = Registry::builtin();
+    let time = |machine, ranks, nodes| {
+        let query = query(machine, Collective::AllReduce, ranks, nodes);
+        let expecting = Expecting::new(&registry, &query).unwrap();
+        expecting.at(Bytes(1 << 16))
+    };
+    for (machine, inside, nodes) in [("efa-100g", 24_576, 256), ("gcp-c2d", 1792, 32)] {
+        let (own, next) = (time(machine, inside, nodes), time(machine, inside + nodes, nodes));
+        assert_eq!((own.basis, next.basis), (Basis::Measured, Basis::Measured));
+        assert!((next.time / own.time).0.ln().abs() < 0.1, "{machine}: {own:?} {next:?}");
+        let mut last = own.time;
+        for halved in 1..=5 {
+            let now = time(machine, inside >> halved, nodes >> halved).time;
+            assert!((now / last).0.ln().abs() < 1.2, "{machine} {halved}: {last} {now}");
+            last = now;
+        }
+    }
+    assert_eq!(time("efa-100g", 128, 128).basis, Basis::Transferred);
+}
+
+/// What Open MPI runs for 16 KiB on 128 hosts costs more than ten times what runs of others take.
+#[test]
+fn what_is_certainly_faster_between_hosts_is_said() {
+    let registry = Registry::builtin();
+    let faster = |collective, size| {
+        let query = Query { size: Bytes(size), ..query("tcp-100g", collective, 128, 128) };
+        cost(&registry, &query, None, false).unwrap().faster
+    };
+    let binomial = faster(Collective::Broadcast, 16 << 10).unwrap();
+    assert!(binomial.id == "binomial" && binomial.high_s < 1e-3, "{binomial:?}");
+    assert!(faster(Collective::Broadcast, 1 << 20).is_none());
+    assert!(faster(Collective::AllReduce, 1 << 20).is_none());
+}
+
 /// A time that is expected makes nothing less certain, and two seen sizes move what is between them by their distance.
 #[test]
 fn what_was_seen_never_widens_the_band() {
@@ -639,10 +721,14 @@ fn a_protocol_limits_what_runs() {
     assert_eq!(runs, "NVLS/Simple");
     assert!(expected.time.0 > free.1.time.0 && expected.high.0 < 3.0 * free.1.time.0);
     // Also where its graphs are not known: tuning.cc has NVLS and NVLSTree in Simple alone.
-    assert_eq!(on("p5.48xlarge", 64, None).0, "nvlstree");
+    assert_eq!(on("p5.48xlarge", 16, None).0, "nvlstree");
     for protocol in [Protocol::Ll, Protocol::Ll128] {
-        assert_eq!(on("p5.48xlarge", 64, Some(protocol)).0, "tree-rails");
+        assert_eq!(on("p5.48xlarge", 16, Some(protocol)).0, "tree-rails");
     }
+    // The tuner there has no region of LL over three nodes and more.
+    assert_eq!(on("p5.48xlarge", 64, None).0, "Tree/LL128");
+    assert_eq!(on("p5.48xlarge", 64, Some(Protocol::Ll128)).0, "Tree/LL128");
+    assert_eq!(on("p5.48xlarge", 64, Some(Protocol::Ll)).0, "tree-rails");
 }
 
 /// Libraries return from calls without data, and one rank has no partner.

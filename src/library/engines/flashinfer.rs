@@ -26,6 +26,11 @@ pub(super) static ENGINE: Engine = Engine {
 };
 
 fn choose(ask: &Ask<'_>) -> Taken {
+    let pattern = ask.env.get("pattern").unwrap_or_default().to_ascii_lowercase();
+    let is_mxfp8 = matches!(pattern.as_str(), "13" | "14") || pattern.ends_with("mxfp8quant");
+    if is_mxfp8 && !ask.since(0, 7, 4) {
+        return Taken::none("the pattern came with 0.7.4");
+    }
     let taken = by_backend(ask);
     match ask.env.get("pattern") {
         None | Some("" | "0") => taken,
@@ -60,12 +65,13 @@ fn by_backend(ask: &Ask<'_>) -> Taken {
 pub(super) const BY_PCIE: &str = "FlashInfer's all-reduce over PCIe (IPC) is on, and what it accepts goes there: it tunes \
     itself at startup, which is not modelled";
 
-/// Whether FlashInfer's all-reduce over PCIe accepts a call, but for limits that an engine takes from its batches.
-pub(super) fn may_go_by_pcie(ask: &Ask<'_>) -> bool {
+/// Whether FlashInfer's all-reduce over PCIe accepts a call of these types, but for limits that an engine takes from
+/// its batches.
+pub(super) fn may_go_by_pcie(ask: &Ask<'_>, types: &'static [DataType]) -> bool {
     ask.board.cuda()
         && ask.one_node().is_ok()
         && ask.ranks_of(&[2, 4, 8]).is_ok()
-        && ask.dtype_of(&[DataType::Bf16, DataType::F16]).is_ok()
+        && ask.dtype_of(types).is_ok()
         && ask.blocks_of(16).is_ok()
 }
 

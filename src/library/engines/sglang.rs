@@ -22,8 +22,8 @@ pub(super) static ENGINE: Engine = Engine {
     aliases: &["sgl"],
     title: "SGLang: the kernel that its tensor-parallel group runs",
     releases: &[
-        "0.5.23", "0.5.22", "0.5.21", "0.5.20", "0.5.19", "0.5.18", "0.5.17", "0.5.16", "0.5.14",
-        "0.5.10", "0.5.9",
+        "0.5.23", "0.5.22", "0.5.21", "0.5.20", "0.5.19", "0.5.18", "0.5.17", "0.5.16", "0.5.15",
+        "0.5.14", "0.5.10", "0.5.9",
     ],
     source: "sgl-project/sglang, sglang/srt/distributed/parallel_state.py, custom_all_reduce_v2.py",
     variables: &[
@@ -102,10 +102,12 @@ fn choose(ask: &Ask<'_>) -> Taken {
         ],
         Taken::nccl("no other path accepts it"),
     );
-    let by_pcie = ask.since(0, 5, 21) && ask.env.is_on("SGLANG_ENABLE_PCIE_IPC_ALLREDUCE", false);
+    let is_on = ask.since(0, 5, 21)
+        && ask.env.is_on("SGLANG_ENABLE_PCIE_IPC_ALLREDUCE", false)
+        && !ask.env.is_on("enable_deterministic_inference", false);
     // Those that come after it in the order.
-    let is_after = matches!(taken.kernel.backend, "quick-reduce" | "mscclpp" | "symm-mem" | "nccl");
-    match by_pcie && is_after && flashinfer::may_go_by_pcie(ask) {
+    let is_after = matches!(taken.kernel.backend, "quick-reduce" | "symm-mem" | "nccl");
+    match is_on && is_after && flashinfer::may_go_by_pcie(ask, &[DataType::Bf16]) {
         true => taken.note(flashinfer::BY_PCIE),
         false => taken,
     }
@@ -273,7 +275,7 @@ fn part(ask: &Ask<'_>) -> Tried {
     let gathers = ask.collective == Collective::AllGather;
     let (name, since) = match gathers {
         true => ("SGLANG_USE_AITER_AG", Release(0, 5, 14)),
-        false => ("SGLANG_DP_USE_REDUCE_SCATTER", Release(0, 5, 16)),
+        false => ("SGLANG_DP_USE_REDUCE_SCATTER", Release(0, 5, 15)),
     };
     if !has_aiter(ask) || ask.release < since || !ask.env.is_on(name, true) {
         return Err(format!("SGLANG_USE_AITER_AR or {name} is off, or the release has it not"));
@@ -463,8 +465,9 @@ impl Buffers {
         let share = 32 * two_push.div_ceil(16 * u64::from(ask.ranks));
         let pull = reach(graph).max(reach(eager)).min(most);
         let slot = graph.push.max(eager.push).max(share).min(most);
-        let forced_pull = kib("FORCE_CUSTOM_ALL_REDUCE_V2_PULL");
-        let forced_push = kib("FORCE_CUSTOM_ALL_REDUCE_V2_PUSH");
+        let forced = |name| kib(name).filter(|_| ask.since(0, 5, 17));
+        let forced_pull = forced("FORCE_CUSTOM_ALL_REDUCE_V2_PULL");
+        let forced_push = forced("FORCE_CUSTOM_ALL_REDUCE_V2_PUSH");
         Self {
             pull: forced_pull.unwrap_or(pull.next_multiple_of(KIB)),
             slot: forced_push.unwrap_or(slot.next_multiple_of(KIB)).max(KIB),

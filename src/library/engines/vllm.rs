@@ -151,10 +151,12 @@ fn one_shot_limit(ask: &Ask<'_>) -> Option<u64> {
 }
 
 fn plain(ask: &Ask<'_>) -> Taken {
+    const SWITCH: &str = "VLLM_ALLREDUCE_USE_FLASHINFER_PCIE_IPC";
     let taken = paths(ask);
-    let by_pcie =
-        ask.since(0, 30, 0) && ask.env.is_on("VLLM_ALLREDUCE_USE_FLASHINFER_PCIE_IPC", false);
-    match by_pcie && !batch_invariant(ask) && flashinfer::may_go_by_pcie(ask) {
+    let is_on = ask.since(0, 30, 0) && ask.env.is_on(SWITCH, false) && !batch_invariant(ask);
+    // What comes before it keeps the call.
+    let is_after = !matches!(taken.kernel.backend, "nccl-symm" | "quick-reduce");
+    match is_on && is_after && flashinfer::may_go_by_pcie(ask, &[DataType::Bf16, DataType::F16]) {
         true => taken.note(flashinfer::BY_PCIE),
         false => taken,
     }

@@ -44,6 +44,7 @@ mod table;
 pub mod topology;
 pub mod topology_file;
 pub mod topology_merge;
+pub(crate) mod tuned;
 mod tuner;
 mod version;
 mod why;

@@ -15,6 +15,7 @@ use crate::library::nccl::point_to_point::{ALWAYS, PointToPoint, choice, no_barr
 use crate::library::nccl::ranges::cell;
 use crate::library::nccl::search::{Job, search};
 use crate::library::nccl::topology::Knobs;
+use crate::library::nccl::tuned::Tuned;
 use crate::library::nccl::{
     self, Algo, Chooser, Communicator, Decision, Function, Micros, Operation, Place, Proto, Range,
     Reduction, Settings, Table, Version, chunks, ranges, since,
@@ -37,7 +38,10 @@ pub(in crate::library) fn of(version: Version, site: &Site) -> Result<Box<dyn Po
         Ok(nccl) => Box::new(nccl),
         Err(unknown) => match observed() {
             Some(observed) => Box::new(observed),
-            None => Box::new(PointToPoint::new(version, unknown)),
+            None => match Tuned::of(site, version).filter(|_| is_plain) {
+                Some(tuned) => Box::new(tuned),
+                None => Box::new(PointToPoint::new(version, unknown)),
+            },
         },
     })
 }

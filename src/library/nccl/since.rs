@@ -40,6 +40,9 @@ impl Rule {
     }
 }
 
+/// It loads tuners that write into its table of costs (`ncclTuner_v3_t`).
+pub(crate) const TUNER_PLUGINS: Rule = since(22, 3);
+
 // tuning/: the rewritten tuner.
 
 /// Kernels on symmetric windows exist.

@@ -226,6 +226,7 @@ impl Tuner {
             _ => 75_497_472,
         }
     }
+
     /// The same of a scatter: MI350X alone, where messages may pass through another GPU to its NIC, from 32 ranks on.
     pub(super) fn scattered(&self) -> u64 {
         match self.nodes {

@@ -227,15 +227,19 @@ impl Curve {
         })
     }
 
-    /// Whether ranks like `placed` are among those that were measured: no more than those, at least half of the fewest,
-    /// and at most twice or half as many on each node.
+    /// How far `placed` is outside of the ranks that were measured, and of those on each node: 0 inside, 1 at the
+    /// distance beyond which there are no errors of fits.
     #[must_use]
-    pub fn is_around(&self, placed: Placed) -> bool {
-        let per_node = |p: Placed| f64::from(p.ranks) / f64::from(p.nodes);
-        let like = |p: &Placed| (per_node(placed) / per_node(*p)).log2().abs() <= 1.0;
-        let ranks = || self.placed.iter().filter(|p| like(p)).map(|p| p.ranks);
-        let (least, most) = (ranks().min(), ranks().max());
-        least.is_some_and(|least| placed.ranks >= least.div_ceil(2)) && most >= Some(placed.ranks)
+    pub fn beyond(&self, placed: Placed) -> Ratio {
+        let outside = |of: &dyn Fn(Placed) -> f64| {
+            let own = of(placed).log2();
+            let all = || self.placed.iter().map(|p| of(*p).log2());
+            let (least, most) = all().fold((f64::MAX, f64::MIN), |(a, b), x| (a.min(x), b.max(x)));
+            (least - own).max(own - most).max(0.0)
+        };
+        let ranks = outside(&|p| f64::from(p.ranks));
+        let per_node = outside(&|p| f64::from(p.ranks) / f64::from(p.nodes));
+        Ratio((ranks.max(per_node) / FAR).min(1.0))
     }
 
     /// How far `placed` is from the nearest ranks that were measured on its tier.

@@ -136,6 +136,7 @@ impl Profile {
         text(&mut out, "library", self.library.as_deref());
         text(&mut out, "nccl_graphs", self.nccl_graphs.as_deref());
         text(&mut out, "nccl_inside", self.nccl_inside.as_deref());
+        text(&mut out, "nccl_tuner", self.nccl_tuner.as_deref());
         text(&mut out, "nccl_topology", self.nccl_topology.as_deref());
         text(&mut out, "fabric", self.fabric_file.as_deref());
         text(&mut out, "picture", self.picture.as_deref());

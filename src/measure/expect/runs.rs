@@ -6,6 +6,7 @@ use crate::library::engines::{Conditions, Kernel};
 use crate::library::nccl::Version;
 use crate::library::nccl::observed::Observed;
 use crate::library::nccl::point_to_point::sends;
+use crate::library::nccl::tuned::Tuned;
 use crate::library::{Call, Choice, Nccl, Policy, Site, intervals, openmpi, policy};
 use crate::machine::query::Query;
 use crate::model::algorithm::Library;
@@ -21,6 +22,8 @@ pub enum Rules {
     OtherRelease,
     /// By the library's own log when the machine was measured.
     Measured,
+    /// By a tuner that the library loads on the machine.
+    Tuner,
     /// Its rules are unknown: the algorithm that it ships with the lowest ideal price.
     Unknown,
     /// The user named it.
@@ -128,7 +131,13 @@ impl Ruler {
         let policy = match library {
             Library::Nccl if !sends(call.collective) => match Nccl::new(&site, Version::NEWEST) {
                 Ok(nccl) => Which::Nccl(Box::new(nccl)),
-                Err(_) => Which::Other(Box::new(Observed::of(&site)?), Rules::Measured),
+                Err(_) => match Observed::of(&site) {
+                    Some(observed) => Which::Other(Box::new(observed), Rules::Measured),
+                    None => {
+                        let tuned = Tuned::of(&site, Version::NEWEST)?;
+                        Which::Other(Box::new(tuned), Rules::Tuner)
+                    }
+                },
             },
             _ => Which::Other(policy(library.id(), &site).ok()?, Rules::Own),
         };
@@ -189,8 +198,10 @@ impl Ruler {
             }
             Which::Other(policy, rules) => {
                 let name = policy.choose(&call).ok()?.name;
-                // RCCL's choices have a protocol as NCCL's have.
-                let both = name.split_once('/').filter(|_| self.library == Library::Rccl);
+                // NCCL's and RCCL's choices have a protocol.
+                let both = name
+                    .split_once('/')
+                    .filter(|_| self.library == Library::Rccl || *rules == Rules::Tuner);
                 let (algorithm, protocol) = both.map_or((&*name, None), |(a, p)| (a, Some(p)));
                 Some(Runs {
                     library,
@@ -215,6 +226,7 @@ pub fn site(query: &Query) -> Site {
         nodes: query.placement.nodes(),
         nccl_graphs: query.machine.nccl_graphs.clone(),
         nccl_measured: query.machine.nccl_measured.clone(),
+        nccl_tuner: query.machine.nccl_tuner.clone(),
         topology: query.machine.topology.clone(),
         protocol: query.machine.protocol,
         fabric: Some(query.machine.fabric.clone()),

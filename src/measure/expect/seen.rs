@@ -64,16 +64,24 @@ impl Expecting<'_> {
         }
     }
 
-    /// No less than what was seen at the nearest smaller size, and no more than at the nearest larger one, as far as
-    /// they are believed.
+    /// No less than at the nearest smaller size that was seen, and no more than at the nearest larger one, as far as
+    /// their times are believed.
     pub(super) fn in_order(&self, expected: Expectation, size: Bytes) -> Expectation {
-        let believed = |seen: Option<(Bytes, Seconds)>| {
-            seen.filter(|&(seen, time)| seen != size && self.surprise(seen, time).1 == 0.0)
+        let [below, above] = self.beside(size);
+        if below.is_some_and(|(seen, _)| seen == size) {
+            return expected;
+        }
+        let believed = |(seen, time): (Bytes, Seconds)| {
+            let (_, beyond) = self.surprise(seen, time);
+            time.0 * (-beyond).exp()
         };
-        let [below, above] = self.beside(size).map(believed);
-        let least = below.map_or(0.0, |(_, time)| time.0);
-        let most = above.map_or(f64::INFINITY, |(_, time)| time.0);
-        let time = expected.time.0.max(least).min(most.max(least));
+        let least = below.map_or(0.0, believed);
+        let most = above.map_or(f64::INFINITY, believed);
+        // Two that contradict each other give no order.
+        let time = match least <= most {
+            true => expected.time.0.clamp(least, most),
+            false => expected.time.0,
+        };
         match time == expected.time.0 {
             true => expected,
             false => expected.times(Ratio(time / expected.time.0)),
@@ -89,7 +97,7 @@ impl Expecting<'_> {
         let Some(&(seen, time)) = self.seen.iter().find(impossible) else { return Ok(()) };
         let floor = self.floor(seen);
         Err(Error::input(format!(
-            "{time} at {seen} cannot be: the links take {floor} for its data"
+            "{time} at {seen} cannot be: less than an eighth of the {floor} that the links take for its data"
         ))
         .at(format!("seen {seen}={time}"))
         .help("give the time of one call of these ranks on this machine: 1MiB=88us"))

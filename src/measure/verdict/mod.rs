@@ -776,12 +776,16 @@ impl Verdict {
         if self.ruling == Ruling::Healthy || counted {
             return;
         }
+        let on_nodes = |nodes| match nodes {
+            1 => "on one node".to_owned(),
+            several => format!("on {several} nodes"),
+        };
+        let own = self.nodes;
         let open = format!(
-            "the log does not say on how many nodes it ran: it is compared with {}",
-            self.nodes
+            "the log does not say on how many nodes it ran: it is compared as if {}",
+            on_nodes(own)
         );
         let ill = self.ruling == Ruling::Ill;
-        let own = self.nodes;
         let others = (1..=ranks).filter(|&nodes| nodes != own && ranks.is_multiple_of(nodes));
         // A ring that was forced is as slow as that.
         let as_set = |v: &Self| v.setting.as_ref().is_some_and(|s| v.causes == [s.cause()]);
@@ -791,7 +795,7 @@ impl Verdict {
             Some(nodes) => {
                 self.ruling = Ruling::CannotTell;
                 self.next.insert(0, format!("say on how many nodes it ran: --nodes {nodes}"));
-                self.notes.insert(0, format!("{open}; on {nodes} it would be healthy"));
+                self.notes.insert(0, format!("{open}; {} it would be healthy", on_nodes(nodes)));
             }
             None => self.notes.push(format!("{open} (--nodes)")),
         }

@@ -10,7 +10,7 @@ use crate::machine::curve::{Observation, Placed, contradiction, observations};
 use crate::machine::query::Machine;
 use crate::machine::sample::DataType;
 use crate::measure::logs::{BLOCKING, Imported, Measured, RunBy, Traced};
-use crate::model::algorithm::MPI;
+use crate::model::algorithm::{GPU_MPI, MPI};
 
 /// What one verdict is about.
 #[derive(Debug, Clone, PartialEq)]
@@ -36,12 +36,17 @@ pub struct Run {
 }
 
 impl Run {
-    /// Tells a machine whose profile names no library that the log names one of MPI: its ranks are processes on hosts,
-    /// also where each has a node to itself.
+    /// Tells a machine whose profile names neither a library nor chips that the log names one of MPI: its ranks are
+    /// processes on hosts, also where each has a node to itself, or GPUs, also where there are several on one.
     pub fn tell(&self, machine: &mut Machine) {
         let is_gloo = self.library.as_deref().is_some_and(|name| name.starts_with("Gloo"));
-        if self.facts.run_by == Some(RunBy::Hosts) && !is_gloo && machine.library.is_none() {
-            machine.library = Some(MPI.to_owned());
+        let library = match self.facts.run_by {
+            Some(RunBy::Hosts) if !is_gloo => MPI,
+            Some(RunBy::GpuMpi) => GPU_MPI,
+            _ => return,
+        };
+        if machine.library.is_none() && machine.hardware.is_none() {
+            machine.library = Some(library.to_owned());
         }
     }
 }
@@ -169,4 +174,42 @@ fn medians(mut run: Run) -> Run {
     run.times = by_size(each);
     run.facts.in_place = by_size(in_place);
     run
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::machine::profile::Profile;
+    use crate::machine::query::Given;
+
+    /// Only a network that names neither a library nor chips learns whose ranks ran.
+    #[test]
+    fn a_bare_network_is_told_who_ran() {
+        let told = |machine: &str, run_by, library: &str| {
+            let run = Run {
+                file: None,
+                collective: Collective::AllReduce,
+                ranks: None,
+                nodes: None,
+                dtype: None,
+                library: Some(library.to_owned()),
+                times: Vec::new(),
+                facts: Facts { run_by: Some(run_by), ..Facts::default() },
+                traced: Vec::new(),
+            };
+            let profile = Profile::builtin(machine).unwrap();
+            let mut machine =
+                Machine::on(&profile, "--on", &Given::default(), Collective::AllReduce).unwrap();
+            run.tell(&mut machine);
+            machine.library
+        };
+        let some = |text: &str| Some(text.to_owned());
+        assert_eq!(told("ib-ndr", RunBy::Hosts, "MPI"), some(MPI));
+        assert_eq!(told("ib-ndr", RunBy::GpuMpi, "MPI-CUDA"), some(GPU_MPI));
+        assert_eq!(told("ib-ndr", RunBy::Hosts, "Gloo 0.5"), None);
+        assert_eq!(told("ib-ndr", RunBy::Nccl, "NCCL"), None);
+        assert_eq!(told("ib-hdr", RunBy::Hosts, "MPI"), some("openmpi"));
+        let gpus = told("p5.48xlarge", RunBy::Hosts, "MPI");
+        assert_eq!(gpus, told("p5.48xlarge", RunBy::Nccl, "NCCL"));
+    }
 }

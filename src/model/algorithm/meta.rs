@@ -52,6 +52,7 @@ impl Library {
 /// Libraries of which no rules are known here, by their ids: their names are no slips in one of the others'.
 const OTHERS: &[(&str, &str)] = &[
     (MPI, "MPI"),
+    (GPU_MPI, "MPI on GPUs"),
     ("hccl", "HCCL"),
     ("oneccl", "oneCCL"),
     ("mvapich", "MVAPICH"),
@@ -66,6 +67,9 @@ const OTHERS: &[(&str, &str)] = &[
 
 /// The id of a library of MPI of which no more is known.
 pub const MPI: &str = "mpi";
+
+/// The same with buffers of GPUs, of which hosts say nothing.
+pub const GPU_MPI: &str = "gpumpi";
 
 /// The ids of libraries of MPI begin like this.
 const OF_MPI: [&str; 7] = ["openmpi", "ompi", "hpcx", MPI, "mvapich", "impi", "intelmpi"];

@@ -50,7 +50,7 @@ mod van_de_geijn;
 pub(crate) use circulant::skips;
 pub use edges::Edges;
 pub(crate) use folded_halving::halves;
-pub use meta::{Library, MPI, Meta, Reason};
+pub use meta::{GPU_MPI, Library, MPI, Meta, Reason};
 pub use registry::{Named, Registry};
 pub use stage::Stages;
 pub use step::{Route, Share, Step};
