@@ -145,7 +145,10 @@ impl Args {
     /// The choices for one number of ranks.
     fn one(&self, asked: &Asked, mut query: Query) -> Result<Select> {
         let collective = asked.operation.collective;
-        let dtype = value("--dtype", self.dtype.as_ref())?;
+        // `1M@f64` says it, too.
+        let counted = asked.sizes.as_deref().and_then(|sizes| sizes.rsplit_once('@'));
+        let counted = counted.and_then(|(_, dtype)| dtype.trim().parse().ok());
+        let dtype = value("--dtype", self.dtype.as_ref())?.or(counted);
         let element = element(&asked.policy, dtype);
         let range = match &asked.sizes {
             _ if collective == Collective::Barrier => (Bytes(0), Bytes(0)),

@@ -957,6 +957,15 @@ fn sglang_forces_sizes_and_crosses_trays_from_0_5_17_on() {
         Asked { env: vec![grows], nodes: 4, ..rack }.told().0
     };
     assert_eq!((trays("sglang@0.5.16"), trays("sglang@0.5.17")), ("nccl", "custom-v2"));
+    // A switch of two releases does without such memory, for up to eight ranks.
+    let switched = |engine| {
+        let env = vec!["SGLANG_ENABLE_CUSTOM_ALL_REDUCE_V2_MULTINODE=1"];
+        Asked { env, nodes: 2, ..asked(engine, "gb200", 8, 64 * K) }.told().0
+    };
+    assert_eq!(
+        ["sglang@0.5.16", "sglang@0.5.18", "sglang@0.5.19"].map(switched),
+        ["nccl", "custom-v2", "nccl"]
+    );
 }
 
 /// microsoft/mscclpp, algorithm_selector.cc: AMD's GPUs have one kernel for an all-gather.

@@ -34,6 +34,7 @@ pub(super) static ENGINE: Engine = Engine {
         "enable_flashinfer_allreduce_fusion",
         "SGLANG_ENABLE_PCIE_IPC_ALLREDUCE",
         "SGLANG_OPT_USE_CUSTOM_ALL_REDUCE_V2",
+        "SGLANG_ENABLE_CUSTOM_ALL_REDUCE_V2_MULTINODE",
         "SGLANG_USE_JIT_ALL_REDUCE",
         "SGLANG_CUSTOM_ALL_REDUCE_V2_MAX_SIZE_KB",
         "SGLANG_FORCE_CUSTOM_ALL_REDUCE_V2_PULL_SIZE_KB",
@@ -314,7 +315,12 @@ fn has_v2(ask: &Ask<'_>) -> bool {
     let expandable = ask.env.is_on("expandable_segments", false)
         || conf.iter().any(|name| ask.env.get(name).is_some_and(grows));
     let crosses = ask.since(0, 5, 17) && ask.ranks <= ask.board.domain && expandable;
-    let near = ask.nodes == 1 || crosses;
+    // A switch of 0.5.17 and 0.5.18.
+    let forced = ask.since(0, 5, 17)
+        && !ask.since(0, 5, 19)
+        && (2..=8).contains(&ask.ranks)
+        && ask.env.is_on("SGLANG_ENABLE_CUSTOM_ALL_REDUCE_V2_MULTINODE", false);
+    let near = ask.nodes == 1 || crosses || forced;
     switched && ask.board.cuda() && ask.board.linked && ask.board.peer_access && near
 }
 
