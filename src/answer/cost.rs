@@ -15,8 +15,8 @@ use crate::cost::simulate::{Setup, simulate};
 use crate::machine::fabric::{Discipline, Fabric, Order, Tier};
 use crate::machine::profile::How;
 use crate::machine::query::{Machine, NodesAre, Query};
-use crate::measure::expect::{Expecting, NOTHING, Rules};
-use crate::model::algorithm::{Algorithm, Guarantee, Library, MPI, Registry};
+use crate::measure::expect::{Expectation, Expecting, NOTHING, Rules};
+use crate::model::algorithm::{Algorithm, Guarantee, Library, Registry};
 use crate::model::formula::{At, Form, Notation, Shape};
 
 /// Every algorithm of a collective on a machine, the fastest first.
@@ -804,14 +804,19 @@ fn under_mpi(registry: &Registry, query: &Query) -> Option<String> {
     let is_open = machine.hardware.is_none()
         && machine.library.is_none()
         && placement.nodes() > 1
+        && placement.per_node == 1
         && query.seen.is_empty();
     let mut asked = is_open.then(|| query.clone())?;
-    asked.machine.library = Some(MPI.to_owned());
+    asked.machine.library = Some(Library::OpenMpi.id().to_owned());
     let expecting = Expecting::new(registry, &asked).ok().filter(Expecting::is_of_hosts)?;
-    let (name, time) = (&machine.name, expecting.at(query.size).time);
-    Some(format!(
-        "{name} names no library, so this is the ideal price; under MPI {time} are expected: --ships openmpi"
-    ))
+    let Expectation { time, low, high, .. } = expecting.at(query.size);
+    (time.0 > 0.0).then(|| {
+        format!(
+            "{} names no library, so this is the ideal price; with --ships openmpi {time} (8 of 10 runs: {low} to {high}) are \
+             expected",
+            machine.name
+        )
+    })
 }
 
 fn notes(query: &Query, rows: &[Row]) -> Vec<String> {

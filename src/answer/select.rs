@@ -280,18 +280,19 @@ impl<'a> Model<'a> {
     ) -> Result<Self> {
         let found = candidates(registry, &query.shape, &query.machine.fabric);
         let ready = known(found, of_engine)?.map_or_else(Vec::new, |(ready, _)| ready);
-        let of_hosts = |own| {
-            let asked = with_library(query, own)?;
+        let of_hosts = |policy: &&dyn Policy| {
+            let asked = with_library(query, policy.meta().library?)?;
             Expecting::new(registry, &asked).ok().filter(Expecting::is_of_hosts)
         };
-        // The machine's own library may have another name in each.
-        let mut libraries: Vec<Library> =
-            policies.iter().filter_map(|p| p.meta().library).collect();
-        libraries.dedup();
-        let mut expecting: Vec<Expecting<'a>> =
-            libraries.into_iter().filter_map(of_hosts).collect();
-        if expecting.len() < policies.len() {
-            expecting.extend(known(Expecting::new(registry, query), of_engine)?);
+        let mut expecting = Vec::new();
+        for (at, policy) in policies.iter().enumerate() {
+            expecting.extend(match of_hosts(policy) {
+                None if at == 0 => known(Expecting::new(registry, query), of_engine)?,
+                None if policy.meta().library == query.library() => {
+                    Expecting::new(registry, query).ok()
+                }
+                of_hosts => of_hosts,
+            });
         }
         let kernels = if of_engine { Kernels::new(registry, query).ok() } else { None };
         Ok(Self { registry, query, ready, expecting, kernels })
@@ -545,7 +546,7 @@ fn attribute(view: &mut ChoiceView, policy: &dyn Policy) {
         return;
     }
     let release = meta.id.strip_prefix(own).and_then(|rest| rest.strip_prefix('@'));
-    let by_rules = runs.library.is_some() && runs.rules == Rules::Own;
+    let by_rules = runs.library.is_some() && matches!(runs.rules, Rules::Own | Rules::Tuner);
     if by_rules && runs.version.as_deref() != release {
         // Another release may use another number of channels.
         (runs.version, runs.channels) = (release.map(str::to_owned), None);

@@ -10,7 +10,7 @@ use crate::base::quantity::Bytes;
 use crate::library::engines::Conditions;
 use crate::library::nccl::topology::Description;
 use crate::machine::fabric::Fabric;
-use crate::machine::profile::{Hardware, Nccl};
+use crate::machine::profile::{Hardware, Nccl, NcclTuner};
 use crate::machine::query::Query;
 use crate::model::formula::Protocol;
 
@@ -73,8 +73,8 @@ pub struct Site {
     pub nccl_graphs: Option<String>,
     /// What NCCL ran on it when it was measured.
     pub nccl_measured: Option<Arc<Nccl>>,
-    /// The tuner that NCCL loads on it, such as `aws-p5`.
-    pub nccl_tuner: Option<String>,
+    /// The tuner that NCCL loads on it.
+    pub nccl_tuner: Option<NcclTuner>,
     /// The input of NCCL's own search, if the profile has it.
     pub topology: Option<Arc<Description>>,
     /// The only protocol that NCCL may choose; absent: any.

@@ -12,7 +12,9 @@ use crate::machine::graph::Graph;
 use crate::machine::link::Link;
 use crate::machine::nccl::{Description, with_nics};
 use crate::machine::placement::Placement;
-use crate::machine::profile::{Calibration, Hardware, How, Measured, Nccl, NetworkKind, Profile};
+use crate::machine::profile::{
+    Calibration, Hardware, How, Measured, Nccl, NcclTuner, NetworkKind, Profile,
+};
 use crate::machine::sample::DataType;
 use crate::machine::what_if::Figure;
 use crate::machine::wires::Wires;
@@ -82,7 +84,7 @@ pub struct Machine {
     /// What NCCL ran on it when it was measured, under the same conditions.
     pub nccl_measured: Option<Arc<Nccl>>,
     /// The tuner that NCCL loads on it, whatever its rates.
-    pub(crate) nccl_tuner: Option<String>,
+    pub(crate) nccl_tuner: Option<NcclTuner>,
     /// The input of NCCL's search, under the same conditions.
     pub topology: Option<Arc<Description>>,
     /// The links between its ranks, one by one, under the same conditions.
@@ -233,7 +235,7 @@ impl Machine {
             nccl_graphs: profile.nccl_graphs.clone(),
             nccl_inside: profile.nccl_inside.clone(),
             nccl_measured: profile.nccl.clone().map(Arc::new),
-            nccl_tuner: profile.nccl_tuner.clone(),
+            nccl_tuner: profile.nccl_tuner,
             topology: profile.topology.clone(),
             graph: profile.graph.clone(),
             origins: origins.collect(),

@@ -121,7 +121,7 @@ pub fn intervals(report: &Intervals, look: Look) -> Page {
     page.gap();
     if !report.runs.is_empty() {
         let library = library(report.library.as_deref());
-        page.line(format!("what {library} runs by its own rules"));
+        page.line(format!("what {library} runs"));
         page.table(running(report));
         page.gap();
     }

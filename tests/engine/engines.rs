@@ -923,6 +923,18 @@ fn mscclpp_adds_8_bit_floats_in_blackwells_switch_from_0_10_on() {
     assert_eq!(told("mscclpp@0.10.0", "h100"), told("mscclpp@0.9.0", "h100"));
 }
 
+/// flashinfer-ai/flashinfer 0.7.4, trtllm_ar.py: patterns 13 and 14 are its; 8 and 9 are TensorRT-LLM's kernels alone.
+#[test]
+fn flashinfer_has_the_patterns_of_its_release() {
+    let told =
+        |engine, pattern| Asked { env: vec![pattern], ..asked(engine, "b200", 8, 2 * M) }.told();
+    for pattern in ["pattern=14", "pattern=kARResidualRMSNormMXFP8Quant"] {
+        assert_eq!(told("flashinfer@0.7.4", pattern).0, "flashinfer-mnnvl");
+        assert_eq!(told("flashinfer@0.7.2", pattern).0, "none");
+    }
+    assert_eq!(told("flashinfer@0.7.2", "pattern=9").0, "flashinfer-trtllm");
+}
+
 /// FlashInfer over PCIe comes after NCCL's symmetric kernels in vLLM, and after custom and MSCCL++ in SGLang.
 #[test]
 fn a_call_that_may_go_over_pcie_says_so() {

@@ -552,29 +552,6 @@ fn what_cannot_have_been_seen_is_refused() {
     assert!(Expecting::new(&Registry::builtin(), &query).is_ok());
 }
 
-/// The curve of a machine's own passes into what was learned of others, and does not end at its last rank.
-#[test]
-fn curves_of_hosts_pass_into_what_was_learned() {
-    let registry = Registry::builtin();
-    let time = |machine, ranks, nodes| {
-        let query = query(machine, Collective::AllReduce, ranks, nodes);
-        let expecting = Expecting::new(&registry, &query).unwrap();
-        expecting.at(Bytes(1 << 16))
-    };
-    for (machine, inside, nodes) in [("efa-100g", 24_576, 256), ("gcp-c2d", 1792, 32)] {
-        let (own, next) = (time(machine, inside, nodes), time(machine, inside + nodes, nodes));
-        assert_eq!((own.basis, next.basis), (Basis::Measured, Basis::Measured));
-        assert!((next.time / own.time).0.ln().abs() < 0.1, "{machine}: {own:?} {next:?}");
-        let mut last = own.time;
-        for halved in 1..=4 {
-            let now = time(machine, inside >> halved, nodes >> halved).time;
-            assert!((now / last).0.ln().abs() < 1.2, "{machine} {halved}: {last} {now}");
-            last = now;
-        }
-    }
-    assert_eq!(time("efa-100g", 128, 128).basis, Basis::Transferred);
-}
-
 /// What Open MPI runs for 16 KiB on 128 hosts costs more than ten times what runs of others take.
 #[test]
 fn what_is_certainly_faster_between_hosts_is_said() {

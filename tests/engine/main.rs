@@ -43,6 +43,7 @@ mod nccl_releases;
 mod nccl_search;
 mod nccl_seen;
 mod nccl_symmetric;
+mod nccl_tuned;
 mod odd_logs;
 mod one_answer;
 mod one_choice;

@@ -62,8 +62,8 @@ fn by_backend(ask: &Ask<'_>) -> Taken {
 }
 
 /// What engines say where FlashInfer's all-reduce over PCIe may take a call.
-pub(super) const BY_PCIE: &str = "FlashInfer's all-reduce over PCIe (IPC) is on, and what it accepts goes there: it tunes \
-    itself at startup, which is not modelled";
+pub(super) const BY_PCIE: &str = "FlashInfer's all-reduce over PCIe (IPC) is on, and may take the call instead: it tunes itself at \
+    startup, which is not modelled";
 
 /// Whether FlashInfer's all-reduce over PCIe accepts a call of these types, but for limits that an engine takes from
 /// its batches.

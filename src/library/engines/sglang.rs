@@ -107,7 +107,7 @@ fn choose(ask: &Ask<'_>) -> Taken {
         && ask.env.is_on("SGLANG_ENABLE_PCIE_IPC_ALLREDUCE", false)
         && !ask.env.is_on("enable_deterministic_inference", false);
     // Those that come after it in the order.
-    let is_after = matches!(taken.kernel.backend, "quick-reduce" | "symm-mem" | "nccl");
+    let is_after = matches!(taken.kernel.backend, "symm-mem" | "nccl");
     match is_on && is_after && flashinfer::may_go_by_pcie(ask, &[DataType::Bf16]) {
         true => taken.note(flashinfer::BY_PCIE),
         false => taken,

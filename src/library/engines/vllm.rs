@@ -155,7 +155,7 @@ fn plain(ask: &Ask<'_>) -> Taken {
     let taken = paths(ask);
     let is_on = ask.since(0, 30, 0) && ask.env.is_on(SWITCH, false) && !batch_invariant(ask);
     // What comes before it keeps the call.
-    let is_after = !matches!(taken.kernel.backend, "nccl-symm" | "quick-reduce");
+    let is_after = taken.kernel.backend != "nccl-symm";
     match is_on && is_after && flashinfer::may_go_by_pcie(ask, &[DataType::Bf16, DataType::F16]) {
         true => taken.note(flashinfer::BY_PCIE),
         false => taken,

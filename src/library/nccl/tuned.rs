@@ -11,27 +11,30 @@
 
 use std::sync::LazyLock;
 
-use super::point_to_point::{choice, unforced};
-use super::policy::{LARGEST, function, runs};
-use super::{Algo, Proto, Version, since};
+use super::allowed::has_code;
+use super::point_to_point::{ALWAYS, choice, sends};
+use super::policy::{function, runs};
+use super::{Algo, Function, Proto, Version, since};
 use crate::base::collective::Collective;
 use crate::base::error::{Error, Result};
 use crate::base::quantity::Bytes;
-use crate::library::{Call, Choice, Meta, Policy, Site};
+use crate::library::{Call, Choice, Meta, Policy, Runs, Site};
+use crate::machine::profile::NcclTuner;
 use crate::model::algorithm::{Library, Reason};
 
 /// NCCL under that tuner.
 pub(crate) struct Tuned {
     meta: Meta,
     machine: String,
-    tuner: &'static str,
+    tuner: NcclTuner,
+    version: Version,
     /// The only protocol that NCCL may choose: the tuner passes over regions of others.
     only: Option<Proto>,
 }
 
 /// A polygon over the logarithms of bytes and ranks.
 struct Region {
-    tuner: &'static str,
+    tuner: NcclTuner,
     per_node: u32,
     collective: Collective,
     way: (Algo, Proto),
@@ -42,6 +45,13 @@ type Point = (f64, f64);
 
 static REGIONS: LazyLock<Vec<Region>> =
     LazyLock::new(|| include_str!("tuned.csv").lines().skip(1).filter_map(Region::read).collect());
+
+/// The variable that switches the tuner off, and its value.
+const SWITCH: &str = "OFI_NCCL_TUNER_TYPE";
+const OFF: &str = "Internal";
+
+/// The name of what NCCL chooses between two regions.
+pub(crate) const GAP: &str = "NCCL's own";
 
 /// Nodes from which on the tuner decides.
 const LEAST_NODES: u32 = 3;
@@ -65,7 +75,9 @@ impl Region {
     fn read(line: &'static str) -> Option<Self> {
         let mut cells = line.split(',');
         let mut next = || cells.next();
-        let (tuner, per_node, collective) = (next()?, next()?.parse().ok()?, next()?.parse().ok()?);
+        let tuner = next()?;
+        let tuner = NcclTuner::ALL.into_iter().find(|known| known.id() == tuner)?;
+        let (per_node, collective) = (next()?.parse().ok()?, next()?.parse().ok()?);
         let way = (Algo::named(next()?).ok()?, Proto::named(next()?).ok()?);
         let corner = |text: &str| {
             let (bytes, ranks) = text.split_once(':')?;
@@ -133,33 +145,51 @@ fn crosses((start, far): (Point, Point), (from, to): (Point, Point)) -> bool {
 }
 
 impl Tuned {
-    /// `None` on a machine without such a tuner, where it leaves all to NCCL, and for releases that do not load it.
+    /// `None` on a machine without such a tuner, where it leaves all to NCCL, and for releases whose interface for tuners
+    /// has no table of costs.
     pub(crate) fn of(site: &Site, version: Version) -> Option<Self> {
-        let tuner = site.nccl_tuner.as_deref().filter(|_| site.nodes >= LEAST_NODES)?;
-        let known = REGIONS.iter().find(|region| region.tuner == tuner);
-        let tuner = known.filter(|_| version.has(since::TUNER_PLUGINS))?.tuner;
+        let tuner = site.nccl_tuner.filter(|_| site.nodes >= LEAST_NODES)?;
+        let is_off = site.conditions.variables.all().any(|(name, value)| {
+            name == SWITCH && value.eq_ignore_ascii_case(OFF) || name == "OFI_NCCL_FORCE_NUM_RAILS"
+        });
+        if is_off || !version.has(since::TUNER_PLUGINS) {
+            return None;
+        }
         let meta = Meta {
             id: version.policy().to_owned(),
             library: Some(Library::Nccl),
             title: format!("NCCL {version} under AWS's tuner, {tuner}"),
             counts: "the largest buffer: the vector, or all ranks' blocks".to_owned(),
-            source: "aws/aws-ofi-nccl at 2daf7d30, src/tuner/nccl_ofi_regions.cpp".to_owned(),
+            source: "aws/aws-ofi-nccl at 2daf7d30, src/tuner/nccl_ofi_regions.cpp; for sends and receives NVIDIA/nccl, \
+                     src/enqueue.cc"
+                .to_owned(),
         };
         let only = site.protocol.and_then(|protocol| Proto::named(&protocol.to_string()).ok());
-        Some(Self { meta, machine: site.machine.clone(), tuner, only })
+        Some(Self { meta, machine: site.machine.clone(), tuner, version, only })
     }
 
-    /// The regions for a call.
-    fn regions(&self, call: &Call) -> impl Iterator<Item = &'static Region> {
-        let (tuner, collective, only) = (self.tuner, call.collective, self.only);
+    /// The regions for a call, but for what NCCL has not.
+    fn regions(&self, call: &Call) -> Vec<&'static Region> {
         let per_node = call.ranks.checked_div(call.nodes).filter(|n| n * call.nodes == call.ranks);
-        REGIONS.iter().filter(move |region| {
-            region.tuner == tuner
-                && region.collective == collective
+        let has = |region: &&Region| {
+            let (algo, proto) = region.way;
+            let function = Function::of(region.collective);
+            function.is_some_and(|function| has_code(self.version, function, algo))
+                && self.only.is_none_or(|only| only == proto)
+        };
+        let of_call = REGIONS.iter().filter(|region| {
+            region.tuner == self.tuner
+                && region.collective == call.collective
                 && Some(region.per_node) == per_node
-                && only.is_none_or(|proto| region.way.1 == proto)
-        })
+        });
+        of_call.filter(has).collect()
     }
+}
+
+/// The first region that holds a size.
+fn first(regions: &[&'static Region], ranks: u32, size: Bytes) -> Option<&'static Region> {
+    let point = logarithms((size.0 as f64, f64::from(ranks)));
+    regions.iter().copied().find(|region| region.holds(point))
 }
 
 impl Policy for Tuned {
@@ -172,57 +202,77 @@ impl Policy for Tuned {
             return Ok(choice);
         }
         function(call)?;
-        let point = logarithms((call.size.0 as f64, f64::from(call.ranks)));
-        let Some(region) = self.regions(call).find(|region| region.holds(point)) else {
-            let size = match self.regions(call).next() {
-                Some(_) => format!(" of {}", call.size),
-                None => String::new(),
-            };
+        let regions = self.regions(call);
+        if regions.is_empty() {
             return Err(Error::unsupported(format!(
-                "AWS's tuner leaves {}{size} on {} ranks to NCCL, whose graphs on {} are not known",
+                "AWS's tuner leaves {} on {} ranks to NCCL, whose graphs on {} are not known",
                 call.collective.name(),
                 call.ranks,
                 self.machine
             ))
             .help("run `collcost nccl choose` with --topo, --graph or --log"));
+        }
+        let Some(region) = first(&regions, call.ranks, call.size) else {
+            let runs = Runs::unpriced("NCCL's graphs here are not known");
+            return Ok(Choice::new(GAP, "no region of AWS's tuner: NCCL decides itself", runs));
         };
         let (algo, proto) = region.way;
         let rule = "a region of bytes and ranks of AWS's tuner";
         let runs = runs((call.ranks, call.nodes), call.collective, region.way);
         let notes = vec![
-            "what NCCL does not have here (NVLS off, an operation of one's own) the tuner passes over; \
-             OFI_NCCL_TUNER_TYPE=Internal leaves all to NCCL"
-                .into(),
+            format!(
+                "what NCCL cannot run here (NVLS off, another type or operation than a sum of floats) the tuner passes \
+                 over; {SWITCH}={OFF} leaves all to NCCL"
+            )
+            .into(),
         ];
         Ok(Choice { notes, ..Choice::new(format!("{algo}/{proto}"), rule, runs) })
     }
 
     fn edges(&self, call: &Call) -> Result<Vec<Bytes>> {
+        let regions = self.regions(call);
         let ranks = f64::from(call.ranks).log2();
-        let borders = self.regions(call).flat_map(|region| region.borders(ranks));
-        // An edge belongs to the region that comes first.
-        let around = borders.filter(|border| border.exp2() < LARGEST.0 as f64).flat_map(|border| {
-            let size = border.exp2().round() as u64;
-            [size.saturating_sub(1), size, size + 1, size + 2].map(|size| Bytes(size.max(1)))
-        });
-        Ok(around.collect())
+        let way = |size| first(&regions, call.ranks, Bytes(size)).map(|region| region.way);
+        let mut edges = Vec::new();
+        for border in regions.iter().flat_map(|region| region.borders(ranks)).map(f64::exp2) {
+            // What is near an edge is on it.
+            let near = (border * 2.0 * NEAR).ceil() as u64 + 2;
+            let (from, last) = ((border as u64).saturating_sub(near).max(1), border as u64 + near);
+            edges.extend([from, last + 1].map(Bytes));
+            edges.extend((from + 1..=last).filter(|&s| way(s) != way(s - 1)).map(Bytes));
+        }
+        Ok(edges)
     }
 
     fn force(&self, call: &Call, _: &str) -> std::result::Result<String, Reason> {
-        Err(unforced(call.collective))
+        Err(match sends(call.collective) {
+            true => ALWAYS,
+            false => Reason::new("nothing is forced beside AWS's tuner"),
+        })
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::library::intervals;
 
-    fn told(tuner: &str, (ranks, nodes): (u32, u32), collective: Collective, size: u64) -> String {
-        let site = Site { ranks, nodes, nccl_tuner: Some(tuner.to_owned()), ..Site::default() };
+    fn tuned(tuner: NcclTuner, (ranks, nodes): (u32, u32)) -> Option<Tuned> {
+        let site = Site { ranks, nodes, nccl_tuner: Some(tuner), ..Site::default() };
+        Tuned::of(&site, Version::NEWEST)
+    }
+
+    fn told(
+        tuner: NcclTuner,
+        (ranks, nodes): (u32, u32),
+        collective: Collective,
+        size: u64,
+    ) -> String {
         let call = Call { nodes, ..Call::new(collective, ranks, Bytes(size)) };
-        let tuned = Tuned::of(&site, Version::NEWEST);
-        let choice = tuned.map(|tuned| tuned.choose(&call).map(|choice| choice.name.into_owned()));
-        choice.map_or("none".to_owned(), |choice| choice.unwrap_or("NCCL".to_owned()))
+        let choice = tuned(tuner, (ranks, nodes)).map(|tuned| tuned.choose(&call));
+        choice.map_or("off".to_owned(), |choice| {
+            choice.map_or("none".to_owned(), |choice| choice.name.into_owned())
+        })
     }
 
     #[test]
@@ -235,9 +285,10 @@ mod tests {
     #[test]
     fn borders_are_the_tuners() {
         use Collective::{AllGather, AllReduce, ReduceScatter};
+        use NcclTuner::{AwsP5, AwsP5en, AwsP6B200};
         let sums = |tuner, ranks, size| told(tuner, (ranks, ranks / 8), AllReduce, size);
         for (size, way) in [(37_748_736, "Tree/LL128"), (37_748_737, "Ring/LL128")] {
-            assert_eq!(sums("aws-p5", 32, size), way, "{size}");
+            assert_eq!(sums(AwsP5, 32, size), way, "{size}");
         }
         for (size, way) in [
             (393_216, "Tree/LL"),
@@ -249,33 +300,60 @@ mod tests {
             (1_072_693_248, "NVLSTree/Simple"),
             (2_147_483_648, "Ring/Simple"),
         ] {
-            assert_eq!(sums("aws-p6-b200", 64, size), way, "{size}");
+            assert_eq!(sums(AwsP6B200, 64, size), way, "{size}");
         }
-        // Two nodes, and what has no region: NCCL's own.
-        assert_eq!(sums("aws-p5", 16, 1 << 20), "none");
-        assert_eq!(told("aws-p5", (64, 8), AllGather, 1 << 20), "NCCL");
-        assert_eq!(told("aws-p5", (33, 8), AllReduce, 1 << 20), "NCCL");
-        assert_eq!(told("aws-p5en", (64, 8), ReduceScatter, 1 << 10), "Ring/LL");
-        assert_eq!(told("aws-p7", (64, 8), AllReduce, 1 << 20), "none");
+        // Two nodes, what has no region, and a gap between two: NCCL's own.
+        assert_eq!(sums(AwsP5, 16, 1 << 20), "off");
+        assert_eq!(told(AwsP5, (64, 8), AllGather, 1 << 20), "none");
+        assert_eq!(told(AwsP5, (33, 8), AllReduce, 1 << 20), "none");
+        assert_eq!(sums(AwsP5, 64, 2_147_483_649), GAP);
+        assert_eq!(told(AwsP5en, (64, 8), ReduceScatter, 1 << 10), "Ring/LL");
     }
 
-    /// Between two edges nothing changes.
+    /// PAT came with 2.23.4, and the tuner's interface with 2.22.3.
     #[test]
-    fn edges_are_where_choices_change() {
-        for (tuner, nodes) in [("aws-p5", 4), ("aws-p5en", 12), ("aws-p6-b300", 40)] {
-            for per_node in [1, 2, 8] {
-                let ranks = per_node * nodes;
-                let site =
-                    Site { ranks, nodes, nccl_tuner: Some(tuner.to_owned()), ..Site::default() };
-                let call = Call { nodes, ..Call::new(Collective::AllReduce, ranks, Bytes(1)) };
-                let tuned = Tuned::of(&site, Version::NEWEST).unwrap();
-                let name = |size| tuned.choose(&Call { size, ..call }).ok().map(|c| c.name);
-                let mut edges = tuned.edges(&call).unwrap();
-                edges.sort_unstable();
-                for pair in edges.windows(2) {
-                    let (from, last) = (pair[0].0, pair[1].0 - 1);
-                    for size in [from, from.midpoint(last), last].map(|s| Bytes(s.max(from))) {
-                        assert_eq!(name(size), name(Bytes(from)), "{tuner} {ranks} {size}");
+    fn a_release_runs_what_it_has() {
+        let site =
+            Site { ranks: 64, nodes: 64, nccl_tuner: Some(NcclTuner::AwsP5en), ..Site::default() };
+        let call = Call { nodes: 64, ..Call::new(Collective::AllGather, 64, Bytes(1 << 16)) };
+        let of = |version: &str| {
+            let tuned = Tuned::of(&site, version.parse().unwrap());
+            tuned.map(|tuned| tuned.choose(&call).unwrap().name.into_owned())
+        };
+        assert_eq!(of("2.30.7").as_deref(), Some("PAT/Simple"));
+        assert_ne!(of("2.22.3").as_deref(), Some("PAT/Simple"));
+        assert_eq!(of("2.21.5"), None);
+    }
+
+    /// Every interval has one choice, from its first byte to its last.
+    #[test]
+    fn intervals_have_one_choice_each() {
+        use Collective::{AllGather, AllReduce, ReduceScatter};
+        for tuner in NcclTuner::ALL {
+            for (per_node, nodes) in [(8, 3), (8, 8), (8, 100), (8, 256), (1, 12), (1, 300), (2, 9)]
+            {
+                let place = (per_node * nodes, nodes);
+                let tuned = tuned(tuner, place).unwrap();
+                for collective in [AllReduce, AllGather, ReduceScatter] {
+                    let call = Call { nodes, ..Call::new(collective, place.0, Bytes(1)) };
+                    let name = |size| tuned.choose(&Call { size, ..call }).unwrap().name;
+                    let Ok(found) = intervals(&tuned, &call, Bytes(1), Bytes(1 << 40)) else {
+                        assert!(tuned.regions(&call).is_empty(), "{tuner} {place:?} {collective}");
+                        continue;
+                    };
+                    let ends = found.iter().skip(1).map(|next| next.from.0 - 1).chain([1 << 40]);
+                    for (interval, last) in found.iter().zip(ends) {
+                        let from = interval.from.0;
+                        for size in
+                            [from, from.midpoint(last), last.saturating_sub(7).max(from), last]
+                        {
+                            let own = &interval.choice.name;
+                            assert_eq!(
+                                name(Bytes(size)),
+                                *own,
+                                "{tuner} {place:?} {collective} {size}"
+                            );
+                        }
                     }
                 }
             }

@@ -227,21 +227,6 @@ impl Curve {
         })
     }
 
-    /// How far `placed` is outside of the ranks that were measured, and of those on each node: 0 inside, 1 at the
-    /// distance beyond which there are no errors of fits.
-    #[must_use]
-    pub fn beyond(&self, placed: Placed) -> Ratio {
-        let outside = |of: &dyn Fn(Placed) -> f64| {
-            let own = of(placed).log2();
-            let all = || self.placed.iter().map(|p| of(*p).log2());
-            let (least, most) = all().fold((f64::MAX, f64::MIN), |(a, b), x| (a.min(x), b.max(x)));
-            (least - own).max(own - most).max(0.0)
-        };
-        let ranks = outside(&|p| f64::from(p.ranks));
-        let per_node = outside(&|p| f64::from(p.ranks) / f64::from(p.nodes));
-        Ratio((ranks.max(per_node) / FAR).min(1.0))
-    }
-
     /// How far `placed` is from the nearest ranks that were measured on its tier.
     fn away(&self, placed: Placed) -> Away {
         let tier = self.placed.iter().filter(|p| p.between() == placed.between());

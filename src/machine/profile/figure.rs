@@ -261,7 +261,7 @@ impl Profile {
             ("library", self.library.clone()),
             ("nccl_graphs", self.nccl_graphs.clone()),
             ("nccl_inside", self.nccl_inside.clone()),
-            ("nccl_tuner", self.nccl_tuner.clone()),
+            ("nccl_tuner", self.nccl_tuner.map(|tuner| tuner.id().to_owned())),
             ("nccl_topology", self.nccl_topology.clone()),
             ("fabric", self.fabric_file.clone()),
             ("fit.transport", fit.and_then(|fit| fit.transport.clone())),

@@ -90,6 +90,22 @@ words! {
 }
 
 words! {
+    /// A tuner that NCCL loads on a machine and that decides over several nodes.
+    #[derive(Hash, PartialOrd, Ord, serde::Deserialize)]
+    #[non_exhaustive]
+    pub enum NcclTuner {
+        /// That of AWS's EFA plugin, on P5 and P5e.
+        AwsP5 = "aws-p5",
+        /// The same on P5en.
+        AwsP5en = "aws-p5en",
+        /// The same on P6-B200.
+        AwsP6B200 = "aws-p6-b200",
+        /// The same on P6-B300.
+        AwsP6B300 = "aws-p6-b300",
+    }
+}
+
+words! {
     /// Who makes the chips.
     #[derive(Hash, PartialOrd, Ord, serde::Deserialize)]
     #[non_exhaustive]

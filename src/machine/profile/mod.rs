@@ -27,7 +27,7 @@ pub use figure::{Amount, Figure};
 pub use gpu::{Device, Interval, Nccl, Protocol, SwitchPoint};
 pub use hardware::Hardware;
 pub(crate) use hardware::line_rate;
-pub use kind::{Generation, LinkKind, NetworkKind, Vendor};
+pub use kind::{Generation, LinkKind, NcclTuner, NetworkKind, Vendor};
 pub use measured::{Date, How, Measured};
 pub use names::{same, unknown};
 
@@ -94,8 +94,8 @@ pub struct Profile {
     pub nccl_graphs: Option<String>,
     /// The same of one node alone, where those of several are not known.
     pub(crate) nccl_inside: Option<String>,
-    /// The tuner that NCCL loads on it, whose choices over several nodes are known: `aws-p5`.
-    pub(crate) nccl_tuner: Option<String>,
+    /// The tuner that NCCL loads on it.
+    pub(crate) nccl_tuner: Option<NcclTuner>,
     /// A topology file, as for `NCCL_TOPO_FILE`, next to this one: the input of NCCL's search.
     pub nccl_topology: Option<String>,
     /// What that file describes; whoever reads the profile's file reads that one too.

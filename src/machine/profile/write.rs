@@ -3,7 +3,9 @@
 use std::fmt::Write as _;
 
 use super::calibration::{Calibration, Quality, StatedError};
-use super::{Generation, LinkKind, Links, Measured, NetworkKind, Profile, TierKind, curves, gpu};
+use super::{
+    Generation, LinkKind, Links, Measured, NcclTuner, NetworkKind, Profile, TierKind, curves, gpu,
+};
 use crate::base::quantity::{Bandwidth, Bytes, Ratio, Seconds, SecondsPerByte, without_zeros};
 use crate::machine::wires::Torus;
 
@@ -136,7 +138,7 @@ impl Profile {
         text(&mut out, "library", self.library.as_deref());
         text(&mut out, "nccl_graphs", self.nccl_graphs.as_deref());
         text(&mut out, "nccl_inside", self.nccl_inside.as_deref());
-        text(&mut out, "nccl_tuner", self.nccl_tuner.as_deref());
+        text(&mut out, "nccl_tuner", self.nccl_tuner.map(NcclTuner::id));
         text(&mut out, "nccl_topology", self.nccl_topology.as_deref());
         text(&mut out, "fabric", self.fabric_file.as_deref());
         text(&mut out, "picture", self.picture.as_deref());

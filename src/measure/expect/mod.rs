@@ -136,18 +136,6 @@ impl Expectation {
         (self.high.0 / self.time.0).ln().max((self.time.0 / self.low.0).ln())
     }
 
-    /// A part of the way to another, as logarithms.
-    fn towards(self, other: Self, part: f64) -> Self {
-        let between = |own: Seconds, other: Seconds| own * Ratio((other.0 / own.0).powf(part));
-        let nearer = if part < 0.5 { self } else { other };
-        Self {
-            time: between(self.time, other.time),
-            low: between(self.low, other.low),
-            high: between(self.high, other.high),
-            ..nearer
-        }
-    }
-
     /// The same, if a call starts so much later.
     fn later(self, launch: Seconds) -> Self {
         let Self { time, low, high, .. } = self;
@@ -175,9 +163,6 @@ pub struct Expecting<'r> {
     curve: Option<Curve>,
     /// What was learned from measured machines about this one.
     transfer: Option<Transfer>,
-    /// The part that this has where ranks were not measured, between hosts: the square of the distance from those that
-    /// were, so that next to them their curve answers, and beyond its reach the others.
-    beyond: f64,
     /// Whether what GPUs of a node send each other passes through the host's memory.
     staged: bool,
     /// Whether a tier without a curve is assumed to be like the other one.
@@ -284,7 +269,6 @@ impl<'r> Expecting<'r> {
             placement: query.placement,
             collective: query.shape.collective,
             instead,
-            beyond: curve.as_ref().map_or(0.0, |curve| curve.beyond(placed).0.powi(2)),
             curve,
             transfer,
             staged: machine
@@ -603,21 +587,14 @@ impl<'r> Expecting<'r> {
     fn known(&self, size: Bytes) -> Option<Expectation> {
         // A message of no bytes takes what the smallest takes, and so does a barrier.
         let size = size.max(Bytes(1));
-        let Some(transfer) = &self.transfer else { return self.measured(size) };
-        let of_others = || {
+        self.measured(size).or_else(|| {
+            let transfer = self.transfer.as_ref()?;
             let told = transfer.at(size);
-            match self.staged {
+            Some(match self.staged {
                 _ if transfer.is_of_hosts() => self.as_it_runs(told, size),
                 true => Expectation { high: told.high * STAGED, error: None, ..told },
                 false => told,
-            }
-        };
-        Some(match self.measured(size) {
-            Some(own) if transfer.is_of_hosts() && self.beyond > 0.0 => {
-                own.towards(of_others(), self.beyond)
-            }
-            Some(own) => own,
-            None => of_others(),
+            })
         })
     }
 

@@ -6,7 +6,7 @@ use crate::library::engines::{Conditions, Kernel};
 use crate::library::nccl::Version;
 use crate::library::nccl::observed::Observed;
 use crate::library::nccl::point_to_point::sends;
-use crate::library::nccl::tuned::Tuned;
+use crate::library::nccl::tuned::{GAP, Tuned};
 use crate::library::{Call, Choice, Nccl, Policy, Site, intervals, openmpi, policy};
 use crate::machine::query::Query;
 use crate::model::algorithm::Library;
@@ -159,7 +159,8 @@ impl Ruler {
     /// What runs for `size` bytes, as algorithms.
     pub(super) fn choose(&self, size: Bytes) -> Option<Choice> {
         let call = Call { size, ..self.call };
-        self.policy().choose(&call).ok()
+        // What a tuner leaves to the library is not known.
+        self.policy().choose(&call).ok().filter(|choice| choice.name != GAP)
     }
 
     /// What runs if the library may run only the algorithm called `id`.
@@ -198,6 +199,9 @@ impl Ruler {
             }
             Which::Other(policy, rules) => {
                 let name = policy.choose(&call).ok()?.name;
+                if name == GAP {
+                    return None;
+                }
                 // NCCL's and RCCL's choices have a protocol.
                 let both = name
                     .split_once('/')
@@ -226,7 +230,7 @@ pub fn site(query: &Query) -> Site {
         nodes: query.placement.nodes(),
         nccl_graphs: query.machine.nccl_graphs.clone(),
         nccl_measured: query.machine.nccl_measured.clone(),
-        nccl_tuner: query.machine.nccl_tuner.clone(),
+        nccl_tuner: query.machine.nccl_tuner,
         topology: query.machine.topology.clone(),
         protocol: query.machine.protocol,
         fabric: Some(query.machine.fabric.clone()),
