@@ -1052,6 +1052,19 @@ fn nccl_gathers_between_domains_and_by_copy_engines() {
     let off = &["NCCL_SYM_GIN_KERNELS_ENABLE=0"];
     assert_eq!(told("nccl-symm@2.30.7", two, AllGather, off), NCCL);
     // Its ranks are on two hosts of one rack.
+    // Its model is that of `nccl choose` from 2.31 on, too.
+    let newest =
+        policy("nccl-symm@2.32.6", &asked("nccl-symm@2.32.6", "h100", 8, M).site()).unwrap();
+    let choice = newest.choose(&asked("nccl-symm@2.32.6", "h100", 8, M).call()).unwrap();
+    assert_eq!(choice.kernel.unwrap().backend, "nccl-symm");
+    assert!(!choice.notes.iter().any(|note| note.contains("not known here")));
+    assert!(
+        policy("nccl-symm", &asked("nccl-symm", "h100", 8, M).site())
+            .unwrap()
+            .meta()
+            .id
+            .ends_with("2.30.7")
+    );
     let rack = told("nccl-symm@2.30.7", ("gb200", 8, 2), AllGather, &[]);
     assert_eq!(rack, ("nccl-symm", "UC"));
     let node = ("b200", 8, 1);

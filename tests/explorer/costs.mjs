@@ -78,15 +78,15 @@ export async function costs({ page, address, ask, near, costs, rest, slide, stat
   assert.ok(!(await costs()).some((r) => r.id === "ring"));
 
   // Built-in machines, and what NCCL picks there.
-  for (const [name, collective, n, size] of [["dgx-h100", "allreduce", 64, "16MiB"], ["dgx-a100", "allgather", 32, "1GiB"], ["gb200-nvl72", "allreduce", 72, "64KiB"], ["p5.48xlarge", "allreduce", 64, "64KiB"]]) {
+  for (const [name, collective, n, size] of [["dgx-h100", "allreduce", 64, "16MiB"], ["dgx-a100", "allgather", 32, "1GiB"], ["gb200-nvl72", "allreduce", 72, "64KiB"], ["p5.48xlarge", "allreduce", 64, "64KiB"], ["p5.48xlarge", "allreduce", 16, "64KiB"]]) {
     await page.selectOption("#machine", name);
     await page.selectOption("#collective", collective);
     await page.selectOption("#ranks", String(n));
     await page.fill("#size", size);
     await page.press("#size", "Enter");
     await compare(ask(collective, size, "-n", String(n), "--on", name, "--all"), false, name);
-    // Of the last one NCCL's graphs are not known, and the page says so.
-    const known = name !== "p5.48xlarge";
+    // Of the last one NCCL's graphs are not known, and its tuner leaves two nodes to NCCL: the page says so.
+    const known = name !== "p5.48xlarge" || n > 16;
     const pick = known ? ask("select", "nccl", collective, size, "-n", String(n), "--on", name).intervals[0].choice.name : "";
     assert.equal((await rest("nccl")).pick, pick, name);
     assert.match((await rest("nccl")).text, known ? /^NCCL picks / : /not known/, name);

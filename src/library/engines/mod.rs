@@ -34,6 +34,7 @@ use super::{Call, Choice, FellBack, Meta, Part, Policy, Runs, Site, Where};
 use crate::base::collective::Collective;
 use crate::base::error::{Error, Result};
 use crate::base::quantity::{Bandwidth, Bytes, Ratio};
+use crate::library::nccl::Version;
 use crate::machine::profile::{Hardware, NetworkKind};
 use crate::machine::sample::DataType;
 
@@ -268,8 +269,12 @@ fn started_by_gpus(hardware: &Hardware) -> Option<Bandwidth> {
 
 /// The release whose rules are used for `version`, as text and as a number, and notes.
 fn release(engine: &Engine, version: Option<&str>) -> Result<(&'static str, Release, Vec<String>)> {
-    let newest = engine.releases[0];
-    let Some(asked) = version else { return Ok((newest, newest.parse()?, Vec::new())) };
+    // Of NCCL's own kernels the release that PyTorch pins is meant, as of NCCL.
+    let usual = match engine.id == nccl_symm::ENGINE.id {
+        true => Version::NEWEST.id(),
+        false => engine.releases[0],
+    };
+    let Some(asked) = version else { return Ok((usual, usual.parse()?, Vec::new())) };
     let wanted: Release = asked.parse()?;
     let mut known = Vec::new();
     for text in engine.releases {

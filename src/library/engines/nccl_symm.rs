@@ -19,8 +19,8 @@ pub(super) static ENGINE: Engine = Engine {
     id: "nccl-symm",
     aliases: &["nccl-sym", "nccl-symmetric"],
     title: "NCCL on buffers in symmetric windows: the kernel that its model picks",
-    releases: &["2.30.7", "2.29.7", "2.28.9", "2.27.7"],
-    source: "NVIDIA/nccl v2.30.7-1, src/sym_kernels.cc",
+    releases: &["2.32.6", "2.32.3", "2.31.2", "2.30.7", "2.29.7", "2.28.9", "2.27.7"],
+    source: "NVIDIA/nccl, src/sym_kernels.cc (2.28.9 to 2.30.7), src/symmetric.cc before, src/tuning since",
     variables: &[
         "NCCL_SYM_KERNEL",
         "NCCL_SYM_CTAS",
