@@ -523,9 +523,10 @@ pub fn cost(registry: &Registry, query: &Query, only: Option<&str>, detail: bool
         pipelined_s: of_detail(&|| expecting.pipelined(query.size)),
         trust: trust(query)
             .into_iter()
-            .chain(
-                under_mpi(registry, query).filter(|_| only.is_none() && !expecting.is_of_hosts()),
-            )
+            .chain(match only {
+                None if !expecting.is_of_hosts() => under_mpi(registry, query),
+                _ => None,
+            })
             .chain(by_rank(query, &expecting))
             .chain(peers_nics(query, is_priced && expected.time < ideal.time))
             .chain(han(query, &expecting))

@@ -10,7 +10,7 @@ use crate::base::quantity::{Bandwidth, Bytes, Seconds, Volume};
 use crate::cost::crossover::{Change, changes, envelope_in_steps, is_cheaper};
 use crate::cost::rank::{Candidate, candidates, rank};
 use crate::machine::query::Query;
-use crate::measure::expect::{Expecting, Rules};
+use crate::measure::expect::Expecting;
 use crate::model::algorithm::Registry;
 use crate::model::formula::ceil_lg;
 
@@ -206,12 +206,7 @@ pub fn crossover(registry: &Registry, query: &Query, a: &str, b: &str) -> Result
 /// The machine's library, if its rules say what runs.
 fn ruling(registry: &Registry, query: &Query) -> Option<String> {
     let rules = Expecting::new(registry, query).ok()?.runs(Bytes(1)).rules;
-    query.machine.library.clone().filter(|_| is_known(rules))
-}
-
-/// Whether it is known what the machine's library runs.
-fn is_known(rules: Rules) -> bool {
-    matches!(rules, Rules::Own | Rules::Measured | Rules::Tuner)
+    query.machine.library.clone().filter(|_| rules.are_known())
 }
 
 /// Without a peer every algorithm takes the same time: none.
@@ -343,7 +338,7 @@ fn add_running(
 ) -> Result<()> {
     let expecting = Expecting::new(registry, query)?;
     let runs = expecting.runs(query.size);
-    if !is_known(runs.rules) {
+    if !runs.rules.are_known() {
         return Ok(());
     }
     let (n, name) = (f64::from(query.shape.ranks), runs.name());

@@ -330,12 +330,10 @@ impl<'a> Model<'a> {
             let busbw = kernels.busbw(size, expected.time);
             return Some(Expect::stated(expected, kernel.into(), busbw));
         }
-        self.expecting.iter().map(|expecting| Expect::new(expecting, size)).find(|expect| {
-            let rules = expect.runs.rules;
-            let own =
-                matches!(rules, Rules::Own | Rules::OtherRelease | Rules::Measured | Rules::Tuner);
-            own && expect.runs.name() == choice.name
-        })
+        self.expecting
+            .iter()
+            .map(|expecting| Expect::new(expecting, size))
+            .find(|expect| expect.runs.rules.are_known() && expect.runs.name() == choice.name)
     }
 
     fn best(&self, size: u64) -> Option<(&Candidate, Seconds)> {

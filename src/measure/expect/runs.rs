@@ -30,6 +30,13 @@ pub enum Rules {
     Asked,
 }
 
+impl Rules {
+    /// Whether it is known what the library runs.
+    pub(crate) fn are_known(self) -> bool {
+        !matches!(self, Self::Unknown | Self::Asked)
+    }
+}
+
 /// What runs.
 #[derive(Debug, Clone, PartialEq, serde::Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
@@ -198,10 +205,7 @@ impl Ruler {
                 })
             }
             Which::Other(policy, rules) => {
-                let name = policy.choose(&call).ok()?.name;
-                if name == GAP {
-                    return None;
-                }
+                let name = self.choose(size)?.name;
                 // NCCL's and RCCL's choices have a protocol.
                 let both = name
                     .split_once('/')

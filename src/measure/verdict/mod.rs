@@ -786,12 +786,12 @@ impl Verdict {
             on_nodes(own)
         );
         let ill = self.ruling == Ruling::Ill;
-        let others = (1..=ranks).filter(|&nodes| nodes != own && ranks.is_multiple_of(nodes));
+        let mut others = (1..=ranks).filter(|&nodes| nodes != own && ranks.is_multiple_of(nodes));
         // A ring that was forced is as slow as that.
         let as_set = |v: &Self| v.setting.as_ref().is_some_and(|s| v.causes == [s.cause()]);
         let fits =
             |nodes: &u32| on(*nodes).is_some_and(|v| v.health == Health::Healthy || as_set(&v));
-        match ill.then(|| others.clone().find(fits)).flatten() {
+        match ill.then(|| others.find(fits)).flatten() {
             Some(nodes) => {
                 self.ruling = Ruling::CannotTell;
                 self.next.insert(0, format!("say on how many nodes it ran: --nodes {nodes}"));
