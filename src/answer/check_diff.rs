@@ -303,6 +303,7 @@ fn figures(entry: &MachineEntry, collective: Collective) -> Vec<(String, String)
     let given = &entry.said.given;
     let said = [
         ("protocol", given.protocol.map(|protocol| protocol.to_string())),
+        ("library", given.library.map(|library| library.to_string())),
         ("nics", given.nics.map(|nics| nics.to_string())),
         ("ports", given.ports.map(|ports| ports.to_string())),
     ];

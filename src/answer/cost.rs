@@ -15,7 +15,7 @@ use crate::cost::simulate::{Setup, simulate};
 use crate::machine::fabric::{Discipline, Fabric, Order, Tier};
 use crate::machine::profile::How;
 use crate::machine::query::{Machine, NodesAre, Query};
-use crate::measure::expect::{Expectation, Expecting, NOTHING, Rules};
+use crate::measure::expect::{Expecting, NOTHING, Rules, under_mpi};
 use crate::model::algorithm::{Algorithm, Guarantee, Library, Registry};
 use crate::model::formula::{At, Form, Notation, Shape};
 
@@ -524,7 +524,7 @@ pub fn cost(registry: &Registry, query: &Query, only: Option<&str>, detail: bool
         trust: trust(query)
             .into_iter()
             .chain(match only {
-                None if !expecting.is_of_hosts() => under_mpi(registry, query),
+                None if !expecting.is_of_hosts() => under_mpi(registry, query, "--library openmpi"),
                 _ => None,
             })
             .chain(by_rank(query, &expecting))
@@ -797,27 +797,6 @@ fn trust(query: &Query) -> Vec<String> {
         ),
     }));
     all
-}
-
-/// A rank on each node of a network alone may be a GPU or a process of MPI, of which other things are known.
-fn under_mpi(registry: &Registry, query: &Query) -> Option<String> {
-    let Query { machine, placement, .. } = query;
-    let is_open = machine.hardware.is_none()
-        && machine.library.is_none()
-        && placement.nodes() > 1
-        && placement.per_node == 1
-        && query.seen.is_empty();
-    let mut asked = is_open.then(|| query.clone())?;
-    asked.machine.library = Some(Library::OpenMpi.id().to_owned());
-    let expecting = Expecting::new(registry, &asked).ok().filter(Expecting::is_of_hosts)?;
-    let Expectation { time, low, high, .. } = expecting.at(query.size);
-    (time.0 > 0.0).then(|| {
-        format!(
-            "{} names no library, so this is the ideal price; with --ships openmpi {time} (8 of 10 runs: {low} to {high}) are \
-             expected",
-            machine.name
-        )
-    })
 }
 
 fn notes(query: &Query, rows: &[Row]) -> Vec<String> {

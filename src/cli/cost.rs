@@ -23,7 +23,7 @@ use collcost::machine::query::Query;
 use collcost::machine::what_if::{Figure, Value};
 use collcost::measure::logs;
 use collcost::measure::verdict::{Run, runs};
-use collcost::model::algorithm::{Library, Registry};
+use collcost::model::algorithm::Registry;
 use collcost::plan::config::is_file;
 use collcost::view::{self, columns, plot, table::View};
 
@@ -44,9 +44,6 @@ pub(super) struct Args {
     /// A measured time of this call on the machine, or a log of it: 1MiB=88us, run.log
     #[arg(long, value_name = "SIZE=TIME|FILE")]
     seen: Vec<String>,
-    /// Show only algorithms that this library ships: nccl, rccl, openmpi, mpich or gloo
-    #[arg(long, value_name = "LIBRARY", hide_short_help = true)]
-    ships: Option<String>,
     /// Split messages into whole elements of this data type where they do not divide evenly
     #[arg(long, value_name = "DTYPE", hide_short_help = true)]
     elements: Option<String>,
@@ -200,7 +197,7 @@ impl Args {
             || self.output.sort.is_some()
             || self.output.all;
         let mut report = answer::cost(&registry, &first, only, detail).map_err(place)?;
-        if self.ships.is_some() {
+        if self.on.machine.get("library").is_some() {
             report.keep_shipped();
         }
         if self.simulates() {
@@ -225,7 +222,7 @@ impl Args {
         out: &mut impl Write,
     ) -> std::result::Result<(), Stop> {
         let range = &self.range;
-        let others = [&self.algorithm, &self.size_is, &self.ships, &self.elements, &range.vary];
+        let others = [&self.algorithm, &self.size_is, &self.elements, &range.vary];
         let asks_more = others.into_iter().any(Option::is_some)
             || !(self.seen.is_empty() && range.set.is_empty())
             || !alone
@@ -275,14 +272,6 @@ impl Args {
         }
         query.element =
             value::<DataType>("--elements", self.elements.as_ref())?.map(DataType::bytes);
-        if let Some(name) = &self.ships {
-            let library = Library::named(name).ok_or_else(|| {
-                Error::input(format!("`{name}` is not a library"))
-                    .at(format!("--ships {name}"))
-                    .help("write nccl, rccl, openmpi, mpich or gloo")
-            })?;
-            query.machine.run(library);
-        }
         for change in &self.range.set {
             let place = |e: Error| e.at(format!("--set {change}"));
             let (figure, text) = figure(change, query).map_err(place)?;

@@ -121,6 +121,12 @@ impl Args {
         if let Some(sizes) = &asked.sizes {
             collective.refuse_size().map_err(|e| e.at(sizes.clone()))?;
         }
+        if let Some(library) = self.on.machine.get("library") {
+            return Err(Error::input(format!("the rules are those of {}", asked.policy))
+                .at(format!("--library {library}"))
+                .help("leave it out, or name the policy of that library")
+                .into());
+        }
         let queries = self.on.queries(collective, Bytes(0))?;
         if let [query] = &queries[..] {
             self.on.refuse_idle(query)?;

@@ -299,8 +299,7 @@ pub fn entry(name: &str) -> Result<&'static Entry> {
         return Err(Error::input(format!("`{name}` is a version whose rules are not known here"))
             .help(format!("known: {}", versions.join(", "))));
     }
-    let named = Library::named(library).map(|library| library.to_string());
-    if let Some(other) = named.or(Library::other(library).map(str::to_owned)) {
+    if let Some(other) = Library::printed(library) {
         return Err(Error::input(format!("the rules of {other} are not known here"))
             .help("it uses its own tables; collcost list policies shows whose rules are"));
     }

@@ -13,6 +13,7 @@ use crate::machine::fabric::Links;
 use crate::machine::presets;
 use crate::machine::profile::Profile;
 use crate::machine::query::{Given, Layout, Machine, Query};
+use crate::model::algorithm::Library;
 use crate::model::formula::{Params, Relay, Tie};
 
 /// The given parameters of a question.
@@ -283,6 +284,16 @@ pub const PARAMETERS: &[Parameter] = &[
         help: "Messages a rank sends and receives at once: 1, 2 …, 1hd (half duplex) or unbounded",
         example: "2",
         put: |p, text| set(&mut p.given.ports, text.parse()),
+        ..BASE
+    },
+    Parameter {
+        key: "library",
+        flag: "library",
+        aliases: &["ships"],
+        takes: Word("NAME"),
+        help: "The library that runs, instead of the machine's: nccl, rccl, openmpi, mpich or gloo",
+        example: "openmpi",
+        put: |p, text| set(&mut p.given.library, library(text)),
         ..BASE
     },
     Parameter {
@@ -604,6 +615,13 @@ fn share(text: &str) -> Result<Ratio> {
         .help("write a share, such as 0.8"));
     }
     Ok(found)
+}
+
+fn library(text: &str) -> Result<Library> {
+    Library::named(text).ok_or_else(|| {
+        let known = Library::ALL.iter().map(|library| library.id());
+        Error::input(format!("`{text}` is not a library")).help(advice(text, known))
+    })
 }
 
 fn yes(text: &str) -> Result<bool> {

@@ -53,6 +53,8 @@ pub struct Given {
     pub eta_beta: Option<Ratio>,
     /// NCCL's wire protocol.
     pub protocol: Option<Protocol>,
+    /// The library that runs.
+    pub library: Option<Library>,
 }
 
 /// N, the nodes and the ranks on each: two give the third.
@@ -286,6 +288,9 @@ impl Machine {
     }
 
     fn put_in(&mut self, given: &Given) -> Result<()> {
+        if let Some(library) = given.library {
+            self.run(library);
+        }
         self.refuse_protocol(given.protocol)?;
         self.add_network(given);
         let alone = self.alone_on_nodes();
@@ -489,7 +494,7 @@ impl Machine {
     }
 
     /// Runs `library` in place of the profile's, of which the measured times are.
-    pub fn run(&mut self, library: Library) {
+    fn run(&mut self, library: Library) {
         if self.library.as_deref().and_then(Library::named) != Some(library) {
             self.curves.clear();
         }

@@ -115,7 +115,7 @@ fn runs(what_if: &WhatIf) -> Sheet {
     let best = "optimal".to_owned();
     let best = row(best, Some(what_if.built_least_s), Some(what_if.least_s), None);
     let runs = what_if.runs.iter().map(|run| {
-        let library = Library::named(run.library).map_or(String::new(), |l| l.to_string());
+        let library = Library::printed(run.library).unwrap_or_default();
         let segments = run.segments.map_or(String::new(), |p| format!(", {p} segments"));
         let name = format!("{} ({library}'s {}{segments})", run.algorithm, run.name);
         row(name, run.built_s, run.time_s, run.bound_by.as_ref())

@@ -258,9 +258,6 @@ fn details(page: &mut Page, report: &Cost) {
 pub(super) fn library(id: Option<&str>) -> String {
     match id {
         None => "any library".to_owned(),
-        Some(id) => Library::named(id)
-            .map(|library| library.to_string())
-            .or(Library::other(id).map(str::to_owned))
-            .unwrap_or(id.to_owned()),
+        Some(id) => Library::printed(id).unwrap_or(id).to_owned(),
     }
 }

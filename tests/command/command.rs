@@ -255,7 +255,7 @@ fn wrong_input_gets_three_lines() {
         ("allreduce --n 8 --size 1MB --set inter.bq=1GB/s", "did you mean `inter.bw`?"),
         ("allreduce --n 1024..2 --size 1MB", "has no ranks"),
         ("allreduce --n 8 --size 1MB --columns stepps", "did you mean `steps`?"),
-        ("allreduce --n 8 --size 1MB --ships rocl", "is not a library"),
+        ("allreduce --n 8 --size 1MB --library rocl", "is not a library"),
         ("crossover allreduce ring bruck --n 8", "only for all-to-all"),
         ("crossover allreduce tree ring --n 1", "one rank communicates nothing"),
         ("crossover allreduce --n 1", "one rank communicates nothing"),

@@ -665,10 +665,12 @@ fn another_library_does_not_take_what_nccl_takes() {
             assert!(expected.low.0 < measured && measured < expected.high.0, "{library} {size}");
         }
     }
-    // `--ships` asks what it would take there.
-    let mut shipped = query("dgx-h100", Collective::AllReduce, 8, 1);
-    shipped.machine.run(Library::OpenMpi);
-    assert_eq!(of(&shipped, 1 << 20).basis, Basis::Modelled);
+    // `--library` asks what it would take there.
+    let given = Given { library: Some(Library::OpenMpi), ..Given::default() };
+    let profile = Profile::builtin("dgx-h100").unwrap();
+    let machine = Machine::on(&profile, "profile", &given, Collective::AllReduce).unwrap();
+    let asked = Query { machine, ..query("dgx-h100", Collective::AllReduce, 8, 1) };
+    assert_eq!(of(&asked, 1 << 20).basis, Basis::Modelled);
     // People run NCCL at ABCI, too.
     let abci = query("abci-a100", Collective::AllReduce, 8, 1);
     let (expected, dgx) = (of(&abci, 32 << 20), query("dgx-a100", Collective::AllReduce, 8, 1));

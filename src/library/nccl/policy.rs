@@ -31,19 +31,41 @@ use crate::model::formula::Protocol;
 /// A data type or a variable that NCCL does not know.
 pub(in crate::library) fn of(version: Version, site: &Site) -> Result<Box<dyn Policy>> {
     element(site)?;
-    // What was measured ran without the settings of the question.
-    let is_plain = settings(site)?.is_empty();
-    let observed = || Observed::of(site).filter(|observed| is_plain && observed.answers(version));
-    Ok(match Nccl::new(site, version) {
-        Ok(nccl) => Box::new(nccl),
-        Err(unknown) => match observed() {
-            Some(observed) => Box::new(observed),
-            None => match Tuned::of(site, version).filter(|_| is_plain) {
-                Some(tuned) => Box::new(tuned),
-                None => Box::new(PointToPoint::new(version, unknown)),
-            },
-        },
+    settings(site)?;
+    Ok(match Known::at(site, version) {
+        Ok(Known::Rules(nccl)) => nccl,
+        Ok(Known::Measured(observed)) => Box::new(observed),
+        Ok(Known::Tuner(tuned)) => Box::new(tuned),
+        Err(unknown) => Box::new(PointToPoint::new(version, unknown)),
     })
+}
+
+/// How NCCL's choices at a site are known: the first that is there counts.
+pub(crate) enum Known {
+    /// By its own rules, on known graphs.
+    Rules(Box<Nccl>),
+    /// By what its log said when the machine was measured.
+    Measured(Observed),
+    /// By those of the tuner that is loaded there.
+    Tuner(Tuned),
+}
+
+impl Known {
+    /// # Errors
+    /// Why its own rules do not answer, where nothing else does.
+    pub(crate) fn at(site: &Site, version: Version) -> Result<Self> {
+        Nccl::new(site, version).map(|nccl| Self::Rules(Box::new(nccl))).or_else(|unknown| {
+            // What was measured, and the tuner, ran without the settings of the question.
+            if !settings(site)?.is_empty() {
+                return Err(unknown);
+            }
+            Observed::of(site)
+                .filter(|observed| observed.answers(version))
+                .map(Self::Measured)
+                .or_else(|| Tuned::of(site, version).map(Self::Tuner))
+                .ok_or(unknown)
+        })
+    }
 }
 
 /// The data type of a site's calls: float if none is given.

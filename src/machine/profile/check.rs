@@ -223,7 +223,7 @@ impl Check<'_> {
         if !known.contains(library) {
             let known: Vec<&str> = known.iter().map(String::as_str).collect();
             let what = format!("nothing is known of a library called `{library}`");
-            let help = match Library::other(library) {
+            let help = match Library::printed(library) {
                 Some(_) => String::new(),
                 None => advice(library, &known),
             };

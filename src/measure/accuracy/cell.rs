@@ -8,6 +8,7 @@ use crate::base::words::words;
 use crate::machine::curve::{Observation, Placed, observations};
 use crate::machine::sample::DataType;
 use crate::measure::logs::{Imported, Measured, Table, Tested};
+use crate::model::algorithm::RunBy;
 
 words! {
     /// Machines whose times can be predicted about equally well.
@@ -148,9 +149,7 @@ const PCIE: Bandwidth = Bandwidth(64e9);
 const RENTED: &[&str] = &["aws", "azure", "gce", "gke", "gcp", "oci", "eks", "aks"];
 
 fn family(system: &str, library: &str, between: bool, peak: Bandwidth) -> Family {
-    // `Open MPI 5.0`, `openmpi`.
-    let library = library.to_ascii_lowercase();
-    let mpi = ["mpi", "mvapich", "osu"].iter().any(|m| library.contains(m));
+    let mpi = RunBy::named(library).is_some_and(RunBy::is_mpi);
     let rented = RENTED.iter().any(|r| system.starts_with(r));
     match () {
         () if mpi && rented => Family::Cloud,

@@ -828,14 +828,32 @@ fn instead(query: &Query) -> Option<Query> {
     })
 }
 
-/// The libraries whose calls the evidence is of, and MSCCL, which is NCCL with schedules of its own. The others
-/// run neither their kernels nor their algorithms. A machine of GPUs that names no library runs its vendor's.
-const LEARNED: [&str; 4] = ["nccl", "rccl", "oneccl", "msccl"];
+/// A rank on each node of a network alone may be a GPU or a process of MPI, of which other things are known: what is expected
+/// then, and `how` that is asked.
+pub(crate) fn under_mpi(registry: &Registry, query: &Query, how: &str) -> Option<String> {
+    let Query { machine, placement, .. } = query;
+    let is_open = machine.hardware.is_none()
+        && machine.library.is_none()
+        && placement.nodes() > 1
+        && placement.per_node == 1
+        && query.seen.is_empty();
+    let mut asked = is_open.then(|| query.clone())?;
+    asked.machine.library = Some(Library::OpenMpi.id().to_owned());
+    let expecting = Expecting::new(registry, &asked).ok().filter(Expecting::is_of_hosts)?;
+    let Expectation { time, low, high, .. } = expecting.at(query.size);
+    (time.0 > 0.0).then(|| {
+        format!(
+            "{} names no library, so this is the ideal price; with {how} {time} (8 of 10 runs: {low} to {high}) are \
+             expected",
+            machine.name
+        )
+    })
+}
 
-/// Whether the library of the machine of `query` is one of them.
+/// Whether the evidence has calls of the library of the machine of `query`. A machine of GPUs that names none runs
+/// its vendor's.
 fn runs_learned(query: &Query) -> bool {
-    let known = |library: &str| LEARNED.iter().any(|of| library.starts_with(of));
-    query.machine.library.as_deref().is_none_or(known)
+    query.machine.library.as_deref().is_none_or(Library::is_learned_on_gpus)
 }
 
 /// The machine of `query` in the terms of the evidence.

@@ -4,9 +4,9 @@ use super::ideal::{NOTHING, Priced};
 use crate::base::quantity::Bytes;
 use crate::library::engines::{Conditions, Kernel};
 use crate::library::nccl::Version;
-use crate::library::nccl::observed::Observed;
 use crate::library::nccl::point_to_point::sends;
-use crate::library::nccl::tuned::{GAP, Tuned};
+use crate::library::nccl::policy::Known;
+use crate::library::nccl::tuned::GAP;
 use crate::library::{Call, Choice, Nccl, Policy, Site, intervals, openmpi, policy};
 use crate::machine::query::Query;
 use crate::model::algorithm::Library;
@@ -136,16 +136,13 @@ impl Ruler {
         let call = Call::of(query);
         let site = site(query);
         let policy = match library {
-            Library::Nccl if !sends(call.collective) => match Nccl::new(&site, Version::NEWEST) {
-                Ok(nccl) => Which::Nccl(Box::new(nccl)),
-                Err(_) => match Observed::of(&site) {
-                    Some(observed) => Which::Other(Box::new(observed), Rules::Measured),
-                    None => {
-                        let tuned = Tuned::of(&site, Version::NEWEST)?;
-                        Which::Other(Box::new(tuned), Rules::Tuner)
-                    }
-                },
-            },
+            Library::Nccl if !sends(call.collective) => {
+                match Known::at(&site, Version::NEWEST).ok()? {
+                    Known::Rules(nccl) => Which::Nccl(nccl),
+                    Known::Measured(observed) => Which::Other(Box::new(observed), Rules::Measured),
+                    Known::Tuner(tuned) => Which::Other(Box::new(tuned), Rules::Tuner),
+                }
+            }
             _ => Which::Other(policy(library.id(), &site).ok()?, Rules::Own),
         };
         Some(Self { library, policy, call })

@@ -1,10 +1,11 @@
 //! Whether the GPUs that a log lists are those of a machine.
 
-use super::{Imported, RunBy};
+use super::Imported;
 use crate::library::nccl::gpus_named;
 use crate::machine::profile::Profile;
 use crate::machine::query::Machine;
 use crate::model::algorithm::Library;
+use crate::model::algorithm::RunBy;
 
 /// Makers of GPUs and their series, as drivers write them in front of a model.
 const MAKERS: [&str; 5] = ["NVIDIA", "Tesla", "GeForce", "Quadro", "AMD"];

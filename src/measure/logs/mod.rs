@@ -37,7 +37,6 @@ mod param;
 mod parts;
 mod perftest;
 mod rccl_tests;
-mod run_by;
 mod samples;
 mod sglang_bench;
 mod tensorrt_llm_bench;
@@ -51,6 +50,7 @@ use crate::base::collective::Collective;
 use crate::base::error::{Error, Result};
 use crate::base::quantity::{Bandwidth, Bytes, Ratio, Seconds};
 use crate::machine::sample::{DataType, Mode};
+use crate::model::algorithm::RunBy;
 
 use draft::Draft;
 use launcher::Launcher;
@@ -61,7 +61,6 @@ pub use gpus::other_gpus;
 pub use line::{LONGEST, plain_lines};
 pub use measured_csv::CAVEATS;
 pub use parts::Parts;
-pub use run_by::RunBy;
 pub use samples::{libraries, of_one_library, one_library, unversioned};
 pub use trace::{Input, SeekRead, TRACES, Trace, TraceFormat, format_of};
 
@@ -381,6 +380,15 @@ impl Table {
     /// Whether it was read from a job's traces and not from a benchmark's log.
     fn is_trace(&self) -> bool {
         TRACES.iter().any(|format| format.id == self.format)
+    }
+
+    /// The kind of library that ran it, if the log or its format says it.
+    #[must_use]
+    pub fn run_by(&self) -> Option<RunBy> {
+        match self.format {
+            "imb" | "gloo" => Some(RunBy::Hosts),
+            _ => self.library.as_deref().and_then(RunBy::named),
+        }
     }
 
     /// What to know before trusting its times. Warnings of traces are about their job: its calls say it themselves.

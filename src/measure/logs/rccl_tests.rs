@@ -207,7 +207,8 @@ fn raw(result: &Result, ranks: Option<u32>, line: usize) -> Raw {
 mod tests {
     use crate::base::collective::Collective;
     use crate::base::quantity::Bytes;
-    use crate::measure::logs::{Asked, Imported, RunBy, Tested, look};
+    use crate::measure::logs::{Asked, Imported, Tested, look};
+    use crate::model::algorithm::RunBy;
 
     fn log(text: &str) -> Imported {
         look(text.as_bytes(), "x.json", &Asked::default()).unwrap()

@@ -10,7 +10,8 @@ use crate::library::nccl::topology::Interfaces;
 use crate::library::nccl::{Algo, Function, Proto, Settings};
 use crate::machine::profile::{LinkKind, NetworkKind};
 use crate::machine::query::Query;
-use crate::measure::logs::{Evidence, RunBy, Sign};
+use crate::measure::logs::{Evidence, Sign};
+use crate::model::algorithm::RunBy;
 
 /// The clue names the mechanism itself.
 const NAMED: f64 = 3.0;

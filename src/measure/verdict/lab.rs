@@ -15,8 +15,8 @@ use crate::library::nccl::{Algo, Proto};
 use crate::machine::query::Query;
 use crate::machine::sample::DataType;
 use crate::measure::expect::{Expecting, Ideal};
-use crate::measure::logs::RunBy;
 use crate::measure::mock::{Fault, Link, slowdown};
+use crate::model::algorithm::RunBy;
 use crate::model::algorithm::{Library, Registry};
 
 /// A slower rank or link is simulated with this factor …

@@ -14,7 +14,7 @@ use crate::base::quantity::{Bytes, Seconds, Volume};
 use crate::library::nccl::Algo;
 use crate::machine::profile::{LinkKind, NetworkKind};
 use crate::machine::query::Query;
-use crate::measure::logs::RunBy;
+use crate::model::algorithm::RunBy;
 
 /// A cause.
 pub(super) struct Mechanism {

@@ -44,7 +44,8 @@ use crate::machine::profile::NetworkKind;
 use crate::machine::query::{NodesAre, Query};
 use crate::machine::sample::DataType;
 use crate::measure::expect::{Basis, Expectation, Expecting};
-use crate::measure::logs::{Evidence, FAILED, NO_SUM, RunBy, Sign, other_gpus};
+use crate::measure::logs::{Evidence, FAILED, NO_SUM, Sign, other_gpus};
+use crate::model::algorithm::RunBy;
 use crate::model::algorithm::{Library, Registry};
 
 /// A measured time and the expected one.

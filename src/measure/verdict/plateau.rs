@@ -14,7 +14,7 @@ use crate::machine::fabric::Tier;
 use crate::machine::profile::{NetworkKind, line_rate};
 use crate::machine::query::{Machine, Query};
 use crate::measure::expect::{Basis, Expectation};
-use crate::measure::logs::RunBy;
+use crate::model::algorithm::RunBy;
 
 /// A rate this close to that of a number of NICs counts as theirs.
 const NEAR: f64 = 0.08;

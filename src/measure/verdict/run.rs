@@ -9,7 +9,8 @@ use crate::base::quantity::{Bytes, Seconds};
 use crate::machine::curve::{Observation, Placed, contradiction, observations};
 use crate::machine::query::Machine;
 use crate::machine::sample::DataType;
-use crate::measure::logs::{BLOCKING, Imported, Measured, RunBy, Traced};
+use crate::measure::logs::{BLOCKING, Imported, Measured, Traced};
+use crate::model::algorithm::RunBy;
 use crate::model::algorithm::{GPU_MPI, MPI};
 
 /// What one verdict is about.

@@ -13,7 +13,7 @@ use crate::base::order::falling;
 use crate::base::quantity::{Bytes, Ratio};
 use crate::base::stats::median;
 use crate::library::nccl::{Algo, Proto};
-use crate::measure::logs::RunBy;
+use crate::model::algorithm::RunBy;
 
 /// Something that may be the cause.
 #[derive(Clone)]

@@ -9,7 +9,7 @@ use crate::base::quantity::{Bandwidth, Bytes, Ratio, Seconds, Volume};
 use crate::cost::bound::bound;
 use crate::cost::rank::{candidates, fastest};
 use crate::machine::query::Query;
-use crate::measure::expect::{Expectation, Expecting, Rules, Runs};
+use crate::measure::expect::{Expectation, Expecting, Rules, Runs, under_mpi};
 use crate::model::algorithm::Registry;
 use crate::plan::job::{Doing, Job, MEMORY_BAND, Serve, Wires, estimate, memory};
 use crate::plan::table::{Faults, MachineEntry};
@@ -310,6 +310,10 @@ fn of_call(
     let factor = shape.collective.busbw_factor(shape.ranks);
     let busbw = |time: Seconds| volume / time * factor;
     let times = [expected.low, expected.time, expected.high];
+    let open = || match call.algorithm {
+        None => under_mpi(registry, &query, "`library = \"openmpi\"`"),
+        Some(_) => None,
+    };
     let mut outcome = Outcome {
         standing: Standing::Holds,
         limit: None,
@@ -328,7 +332,7 @@ fn of_call(
         size: Some(size),
         by: runs.name(),
         expected: Some((expected, runs)),
-        note: query.machine.settings_note().unwrap_or_default(),
+        note: query.machine.settings_note().or_else(open).unwrap_or_default(),
         parts: Vec::new(),
     };
     let values = match limit {
