@@ -381,7 +381,7 @@ impl Cost {
     /// An unknown parameter. An algorithm that takes too much memory is left out with a note.
     pub fn add_simulated(&mut self, registry: &Registry, query: &Query) -> Result<()> {
         let fabric = &query.machine.fabric;
-        let setup = Setup { element: query.element, ..Setup::new(Volume::from(query.size)) };
+        let setup = Setup::of(query);
         let mut without = 0;
         for row in self.algorithms.iter_mut().filter(|row| row.applies) {
             let algorithm = registry.find(query.shape.collective, row.id)?.algorithm;

@@ -362,11 +362,7 @@ fn refuse_unused(schedule: &dyn Schedule, from: u32, to: u32) -> Result<()> {
 pub fn simulate(query: &Query, plan: &Plan, ask: &Ask) -> Result<Simulation> {
     let fabric = &query.machine.fabric;
     let size = Volume::from(query.size);
-    let setup = |mode| Setup {
-        trouble: ask.trouble.clone(),
-        element: query.element,
-        ..Setup::new(size).in_mode(mode)
-    };
+    let setup = |mode| Setup { trouble: ask.trouble.clone(), ..Setup::of(query).in_mode(mode) };
     let (shape, schedule) = (query.shape, &*plan.schedule);
     let detailed = ask.mode.unwrap_or(Mode::Flow);
     // All modes send the same messages.

@@ -4,7 +4,6 @@ use super::End;
 use super::cost::{MachineView, QuestionView, machine, question};
 use super::simulate::{Ask, Plan};
 use crate::base::error::{Error, Result};
-use crate::base::quantity::Volume;
 use crate::cost::simulate::Mode;
 use crate::cost::simulate::listen::{CriticalPath, Trace};
 use crate::cost::simulate::{Listener, Setup, Timed, simulate_with};
@@ -66,11 +65,7 @@ pub fn timeline(query: &Query, plan: &Plan, ask: &Ask) -> Result<Timeline> {
             .help("ask for fewer ranks or --segments"));
     }
     let mode = ask.mode.unwrap_or_default();
-    let setup = Setup {
-        trouble: ask.trouble.clone(),
-        element: query.element,
-        ..Setup::new(Volume::from(query.size)).in_mode(mode)
-    };
+    let setup = Setup { trouble: ask.trouble.clone(), ..Setup::of(query).in_mode(mode) };
     let mut critical = CriticalPath::new(schedule, fabric, &setup)?;
     let mut trace = Trace::default();
     let mut both = |message: &Timed<'_>| {

@@ -17,7 +17,6 @@ use super::End;
 use super::cost::{MachineView, QuestionView, machine, question};
 use crate::base::collective::Collective;
 use crate::base::error::{Error, Result};
-use crate::base::quantity::Volume;
 use crate::cost::rank::check_elements;
 use crate::cost::simulate::{Listener, Mode, Outcome, Setup, Timed, simulate_with};
 use crate::machine::query::Query;
@@ -181,8 +180,7 @@ impl Run {
         let stands_in = spelled.stands_in();
         let ScheduleOf { algorithm, shape, schedule, .. } = spelled;
         let segments = algorithm.is_pipelined().then(|| shape.segments());
-        let setup = Setup { element: query.element, ..Setup::new(Volume::from(query.size)) };
-        let (query, setup) = (query.clone(), setup.in_mode(mode));
+        let (query, setup) = (query.clone(), Setup::of(query).in_mode(mode));
         Ok(Self { algorithm, query, schedule, segments, stands_in, setup })
     }
 

@@ -1,7 +1,8 @@
 //! Lower bounds that no algorithm can beat.
 //!
-//! Latency: in the time of one message a rank can pass a fact on to at most k others. So facts
-//! spread by a factor k + 1, and N ranks need ⌈log_{k+1} N⌉ messages one after another.
+//! Latency: in the time of one message a rank can pass a fact on to at most k others, where k counts
+//! its ports of all tiers, and any number where messages share a port. So facts spread by a factor
+//! k + 1, and N ranks need ⌈log_{k+1} N⌉ messages one after another.
 //!
 //! Data: reducing an element over N ranks takes at least N − 1 transfers of a partial result, and
 //! distributing it N − 1 more. So an all-reduce sends 2(N − 1)·M in total, and the busiest rank
@@ -21,7 +22,7 @@ use std::num::NonZeroU32;
 use crate::base::collective::Collective;
 use crate::base::error::Result;
 use crate::base::quantity::{Ratio, Seconds, Volume};
-use crate::machine::fabric::{Fabric, Order, Tier};
+use crate::machine::fabric::{Discipline, Fabric, Order, Tier};
 use crate::model::formula::{Ports, Shape};
 
 /// The minimum cost of any algorithm.
@@ -93,11 +94,11 @@ pub fn bound(shape: &Shape, size: Volume, fabric: &Fabric) -> Result<Bound> {
         alpha = alpha.min(tier.alpha()?);
     }
     // A switch that adds or multicasts reaches all ranks of its domain in one hop.
-    let mut latency = f64::from(least_messages(collective, ranks, widest(tiers))) * alpha;
+    let mut latency = f64::from(least_messages(collective, ranks, together(tiers))) * alpha;
     for (tier, switch) in tiers.iter().filter_map(|t| Some((t, t.switch?))) {
         let hop = switch.alpha.map_or(0.0, |a| a.0);
         let domains = tier.span.map_or(1, |s| ranks.div_ceil(s.get()));
-        let among = f64::from(least_messages(collective, domains, widest(tiers))) * alpha;
+        let among = f64::from(least_messages(collective, domains, together(tiers))) * alpha;
         latency = latency.min(hop + among);
     }
     let mut bandwidth = rank_bound(collective, ranks, tiers, adds)?;
@@ -134,9 +135,14 @@ fn adds_in_switch(tier: &Tier) -> bool {
     tier.switch.is_some_and(|s| s.alu && s.multicast)
 }
 
-fn widest(tiers: &[Tier]) -> Ports {
-    let ports = tiers.iter().map(|t| t.ports);
-    ports.max_by_key(|p| p.sends(u32::MAX)).unwrap_or(Ports::ONE)
+/// The messages that a rank may start at once: it has ports of its own on every tier, and those that share their rate
+/// start any number.
+fn together(tiers: &[Tier]) -> Ports {
+    let each = tiers.iter().map(|tier| match tier.discipline {
+        Discipline::Fair => u32::MAX,
+        Discipline::Serial => tier.ports.sends(u32::MAX),
+    });
+    Ports::full(each.fold(0, u32::saturating_add))
 }
 
 /// Seconds per byte through all ports of one rank.

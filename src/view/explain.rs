@@ -251,7 +251,10 @@ fn ports(view: &AlgorithmView) -> Vec<Block> {
         Promise::Pipelined => {
             "The schedule takes this time, except that its first segments wait for each other."
         }
-        Promise::Asymptotic => "The formula is the schedule's time in the limit of large vectors.",
+        Promise::Asymptotic => {
+            "The formula is the time in the limit of large vectors in many segments. The schedule sends one, and \
+             links wait."
+        }
         Promise::SumOfSteps | Promise::AsPrinted => {
             "This is the sum of the steps. The schedule may take less or more, as collcost simulate \
              shows: here links are of several kinds, messages share a port's rate, or additions overlap \

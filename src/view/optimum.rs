@@ -172,7 +172,9 @@ fn proof(report: &Optimum) -> &'static str {
         ProofKind::TwoPhases => {
             "the best reduce-scatter and all-gather; pairs of trees may be better"
         }
-        ProofKind::Between => "no flow costs less with these link lengths; one comes close",
+        ProofKind::Between => {
+            "no flow costs less with these link lengths; the best that was found is below it"
+        }
         ProofKind::Bound => "no schedule gets more across this cut; whether one reaches it is open",
     }
 }

@@ -74,7 +74,9 @@ pub(super) fn answer(page: &mut Page, report: &Cost) {
         let (time, rate) = (Seconds(best.time_s), Bandwidth(best.rate_per_second));
         let fabric = if best.fabric.is_empty() { "the profile's fabric" } else { &best.fabric };
         let differs = match report.expect.time_s < best.time_s {
-            true => "; less is expected: the profile's tiers are faster than its fabric",
+            true => {
+                "; less is expected: the profile's tiers are faster than its fabric, or a switch adds"
+            }
             false => "",
         };
         let line = format!("{time} ideal: the best rate on {fabric}, {rate}{differs}");

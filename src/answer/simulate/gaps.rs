@@ -138,7 +138,9 @@ impl Facts<'_> {
                     format!("the closed form is an upper bound, {gap} above mode flow")
                 }
                 Guarantee::Asymptotic => {
-                    format!("the closed form is the limit for large vectors, {gap} above mode flow")
+                    format!(
+                        "the closed form is the limit for large vectors in many segments, {gap} above mode flow"
+                    )
                 }
                 Guarantee::EqualInRounds if in_rounds => format!(
                     "the closed form is the time in mode sync, {gap} above mode flow: data that \
@@ -163,7 +165,8 @@ impl Facts<'_> {
             match guarantee {
                 Guarantee::Asymptotic => {
                     format!(
-                        "the closed form is the limit for large vectors; mode flow takes {gap} more"
+                        "the closed form is the limit for large vectors in many segments; mode flow, of one, takes {gap} \
+                         more"
                     )
                 }
                 Guarantee::EqualInRounds if in_rounds => format!(

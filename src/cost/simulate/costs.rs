@@ -88,7 +88,7 @@ impl Costs {
             tiers.push(TierCost {
                 times: times(tier, empty)?,
                 span: tier.span.map_or(u32::MAX, NonZeroU32::get),
-                ports: tier.ports,
+                ports: setup.ports.filter(|_| at == 0).unwrap_or(tier.ports),
                 nics: nics.filter(binds),
                 is_fair,
                 duplex: tier.link.duplex.0,

@@ -57,6 +57,8 @@ use crate::base::error::{Error, Result};
 use crate::base::quantity::{Bytes, Ratio, Seconds, Volume};
 use crate::base::words::{one_of, words};
 use crate::machine::fabric::Fabric;
+use crate::machine::query::Query;
+use crate::model::formula::Ports;
 use crate::model::schedule::{Endpoint, Frame, Op, Run, Schedule};
 use cells::Cells;
 use costs::Costs;
@@ -122,13 +124,23 @@ pub struct Setup {
     pub mode: Mode,
     /// Disturbances.
     pub trouble: Trouble,
+    /// The transfers that a rank can make at once inside a node, if they are fewer than the machine's: a chip of a
+    /// slice has no more than its links there.
+    pub ports: Option<Ports>,
 }
 
 impl Setup {
     /// M bytes, only data dependencies, no disturbances.
     #[must_use]
     pub fn new(size: Volume) -> Self {
-        Self { size, element: None, mode: Mode::Flow, trouble: Trouble::default() }
+        Self { size, element: None, mode: Mode::Flow, trouble: Trouble::default(), ports: None }
+    }
+
+    /// The same for a question: its size, whole elements if it says so, its chips.
+    #[must_use]
+    pub fn of(query: &Query) -> Self {
+        let in_slice = query.machine.fabric.torus(query.shape.ranks).map(|_| query.shape.ports);
+        Self { element: query.element, ports: in_slice, ..Self::new(Volume::from(query.size)) }
     }
 
     /// The same in another mode.

@@ -121,6 +121,7 @@ pub(super) fn read(text: &str) -> Result<Foreign, Refused> {
     let mut played = Played::new(head, &file, &matching, &order);
     played.run()?;
     played.check_outputs()?;
+    played.check_slots(&program)?;
     // Of what may go at once, a GPU sends first what its first block does.
     played.messages.sort_by_key(|message| message.line);
     let placed = program.placed(&order, played.messages)?;
@@ -631,6 +632,47 @@ impl<'a> Played<'a> {
         let (from, to) = (self.file.steps[send].gpu, self.file.steps[receive].gpu);
         let Step { line, round, .. } = self.file.steps[send];
         self.messages.push(Carried { from, to, op, chunks, round, send, store, line });
+    }
+
+    /// Checks that steps which use one place, and of which one writes it, are in an order: thread blocks run at once.
+    fn check_slots(&self, program: &Program) -> Result<(), Refused> {
+        let mut used: HashMap<Slot, (Option<usize>, Vec<usize>)> = HashMap::new();
+        let ordered = |first: usize, then: usize, slot: &Slot| {
+            if first == then || program.is_before(first, then, self.order) {
+                return Ok(());
+            }
+            let (one, other) = (program.line(first), program.line(then));
+            let what = format!(
+                "{} of gpu {} is used here and in line {}, and nothing defines which comes first",
+                shown(*slot),
+                slot.0,
+                one.min(other)
+            );
+            Err(Refused::at(one.max(other), what))
+        };
+        for &node in &self.order.nodes {
+            let step = &self.file.steps[node];
+            let from = || self.slots(step, step.from);
+            let to = || self.slots(step, step.to);
+            let (reads, writes) = match step.kind {
+                Kind::Nothing => continue,
+                Kind::Send | Kind::ReduceSend => (from()?, Vec::new()),
+                Kind::Receive | Kind::ReceiveSend => (Vec::new(), to()?),
+                Kind::Copy | Kind::ReceiveReduce | Kind::ReduceCopySend => (from()?, to()?),
+                Kind::Reduce => ([from()?, to()?].concat(), to()?),
+            };
+            for slot in reads {
+                let (writer, readers) = used.entry(slot).or_default();
+                writer.map_or(Ok(()), |writer| ordered(writer, node, &slot))?;
+                readers.push(node);
+            }
+            for slot in writes {
+                let (writer, readers) = used.entry(slot).or_default();
+                let before = readers.drain(..).chain(writer.replace(node));
+                before.into_iter().try_for_each(|earlier| ordered(earlier, node, &slot))?;
+            }
+        }
+        Ok(())
     }
 
     /// Checks that every GPU has all required data at their places in the output.

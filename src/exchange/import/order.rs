@@ -128,7 +128,7 @@ impl Program {
     }
 
     /// Whether `first` comes before `then` in every allowed order.
-    fn is_before(&self, first: usize, then: usize, order: &Order) -> bool {
+    pub fn is_before(&self, first: usize, then: usize, order: &Order) -> bool {
         let mut seen = BTreeSet::new();
         let mut open = vec![then];
         while let Some(node) = open.pop() {

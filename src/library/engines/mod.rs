@@ -27,6 +27,7 @@ mod xla;
 pub use ask::Release;
 pub use board::Board;
 pub use variables::Variables;
+pub(crate) use variables::same;
 
 use ask::Ask;
 

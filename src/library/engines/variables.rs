@@ -86,7 +86,7 @@ const STRATEGIES: &[&str] = &[
 ];
 
 /// Whether two spellings name one variable: `--enable-mscclpp` is `ENABLE_MSCCLPP`.
-pub(super) fn same(a: &str, b: &str) -> bool {
+pub(crate) fn same(a: &str, b: &str) -> bool {
     let plain = |text: &str| text.trim_start_matches('-').replace('-', "_").to_ascii_uppercase();
     plain(a) == plain(b)
 }

@@ -2,7 +2,7 @@
 
 use super::cost_model::Variables;
 use super::{Algo, Function, Proto, Starting, Version, since};
-use crate::base::error::{Error, Result, did_you_mean};
+use crate::base::error::{Error, Result, did_you_mean, nearest};
 
 /// The settings of a job's environment for the tuner. The default is an empty environment.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -24,8 +24,8 @@ const NUMBERS: [&str; 5] = [
     "NCCL_LL128_C2C",
 ];
 
-/// Variables that do not affect the tuner: what is logged, written or waited for.
-const HARMLESS: [&str; 8] = [
+/// Variables that do not affect the tuner: what is logged, written or waited for, and addresses.
+const HARMLESS: [&str; 16] = [
     "NCCL_DEBUG",
     "NCCL_DEBUG_SUBSYS",
     "NCCL_DEBUG_FILE",
@@ -34,6 +34,14 @@ const HARMLESS: [&str; 8] = [
     "NCCL_TOPO_DUMP_FILE",
     "NCCL_IB_TIMEOUT",
     "NCCL_IB_RETRY_CNT",
+    "NCCL_IB_GID_INDEX",
+    "NCCL_IB_ROCE_VERSION_NUM",
+    "NCCL_IB_TC",
+    "NCCL_IB_SL",
+    "NCCL_IB_PKEY",
+    "NCCL_SOCKET_IFNAME",
+    "NCCL_SOCKET_FAMILY",
+    "NCCL_COMM_ID",
 ];
 
 /// Variables that affect the input of the tuner: paths and graphs. Those of start-up are [`Starting`]'s.
@@ -123,16 +131,27 @@ impl Settings {
             }
             _ => {
                 let index = NUMBERS.iter().position(|n| *n == name).ok_or_else(|| {
-                    Error::input(format!("NCCL's tuner does not read `{name}`")).at(place()).help(
-                        did_you_mean(name, Self::KNOWN, || {
-                            format!("beside those of start-up it reads {}", Self::KNOWN.join(", "))
-                        }),
-                    )
+                    Error::input(format!("NCCL's tuner does not read `{name}`"))
+                        .at(place())
+                        .help(Self::near(name))
                 })?;
                 self.numbers[index] = if value.is_empty() { None } else { Some(number()?) };
             }
         }
         Ok(())
+    }
+
+    /// What may have been meant by a variable that is not read. Names differ in few words: `NCCL_CUMEM_ENABLE` is no
+    /// slip in `NCCL_PAT_ENABLE`.
+    fn near(name: &str) -> String {
+        let first = |name: &str| name.strip_prefix("NCCL_").unwrap_or(name).to_owned();
+        let word = |name: &str| first(name).split('_').next().unwrap_or_default().to_owned();
+        let known = Self::KNOWN.into_iter().filter(|known| {
+            nearest(&word(name), [word(known).as_str()]).is_some() || first(name) == first(known)
+        });
+        did_you_mean(name, known, || {
+            format!("beside those of start-up it reads {}", Self::KNOWN.join(", "))
+        })
     }
 
     /// The algorithms that a value of `NCCL_ALGO` allows for a function.

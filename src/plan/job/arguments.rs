@@ -16,9 +16,14 @@ pub(super) struct Arguments {
 impl Arguments {
     /// The arguments of a script, of all branches that may run.
     pub fn of(text: &str) -> Self {
+        Self::read(statements(text))
+    }
+
+    /// The same of some statements of it.
+    pub fn read(statements: Vec<Statement>) -> Self {
         let mut found = BTreeMap::new();
         let mut undecided: BTreeMap<String, Vec<(String, String)>> = BTreeMap::new();
-        for Statement { text, open } in statements(text) {
+        for Statement { text, open } in statements {
             let mut words = words(&text).into_iter().peekable();
             while let Some(word) = words.next() {
                 let Some(key) = key(&word) else { continue };
@@ -68,7 +73,7 @@ impl Arguments {
                     false => format!("--{key} {taken} (not {})", others.join(", ")),
                 });
             }
-            format!("all branches of `if {condition}`: {}", keys.join(", "))
+            format!("all branches of `{condition}`: {}", keys.join(", "))
         })
     }
 
@@ -92,6 +97,13 @@ impl Arguments {
 
     pub fn has(&self, key: &str) -> bool {
         self.found.contains_key(key)
+    }
+
+    /// The same, also for a part of an object: `--key.part`.
+    pub fn has_part(&self, key: &str) -> bool {
+        let part =
+            |found: &String| found.strip_prefix(key).is_some_and(|rest| rest.starts_with('.'));
+        self.has(key) || self.found.keys().any(part)
     }
 
     /// The first of several names that has a value.
@@ -129,13 +141,22 @@ fn named(key: &str) -> String {
     key.trim().replace('_', "-")
 }
 
-/// The words of a line; a bracket before a list, as in `([0]*3+[1]*58)`, is part of its word.
+/// The words of a line; a bracket before a list, as in `([0]*3+[1]*58)`, is part of its word, and so is what is
+/// quoted behind `--key=`.
 fn words(line: &str) -> Vec<String> {
     let cut = |c: char| c.is_whitespace() || matches!(c, '(' | '"' | '\'' | '`');
     let lists = |at: usize| line[at..].trim_start_matches('(').starts_with('[');
     let mut words = vec![String::new()];
+    let mut quoted: Option<char> = None;
     for (at, c) in line.char_indices() {
         match words.last_mut() {
+            _ if quoted == Some(c) => quoted = None,
+            Some(word) if quoted.is_some() => word.push(c),
+            Some(word)
+                if matches!(c, '"' | '\'') && word.starts_with('-') && word.ends_with('=') =>
+            {
+                quoted = Some(c).filter(|c| line[at + 1..].contains(*c));
+            }
             Some(word) if !cut(c) || (c == '(' && lists(at)) => word.push(c),
             _ => words.push(String::new()),
         }
@@ -162,6 +183,12 @@ mod tests {
         assert_eq!(lists.get("freq"), Some("([1]*3+[0]*1)*8"));
         assert_eq!(lists.get("recompute-modules"), Some("core_attn moe_act"));
         assert_eq!(lists.get("last"), Some("([0]+[1]*2)"));
+        let quoted = Arguments::of("T=8; serve --tp=\"$T\" --pp='2' --x='{\"a\": 1}' --y=\"");
+        let of = |key| quoted.get(key);
+        assert_eq!(
+            (of("tp"), of("pp"), of("x"), of("y")),
+            (Some("8"), Some("2"), Some("{\"a\": 1}"), Some(""))
+        );
         let short = Arguments::of("serve -tp 4 -pp=2 -ep --x - -1");
         assert_eq!(
             (short.get("-tp"), short.get("-pp"), short.get("-ep")),

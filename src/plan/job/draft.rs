@@ -66,6 +66,7 @@ pub(crate) const KEYS: &[&str] = &[
     "custom_all_reduce",
     "fused_norm",
     "all2all",
+    "env",
     "dcp",
     "context",
     "sequences",
@@ -101,6 +102,8 @@ pub(crate) struct Draft {
     pub stored: Option<String>,
     /// The only phase that a server runs.
     pub only: Option<Doing>,
+    /// A server's usual chunk is of all of its groups.
+    pub of_all_groups: bool,
     /// What a reader inferred.
     pub inferred: Vec<String>,
     /// Keys that have no effect here.
@@ -202,6 +205,7 @@ impl Draft {
         }
         self.called = self.called.or_else(|| base.called.clone());
         self.only = self.only.or(base.only);
+        self.of_all_groups |= base.of_all_groups;
         self.inferred.extend(base.inferred.iter().cloned());
         self.unread.extend(base.unread.iter().cloned());
         self.asked.extend(base.asked.iter().cloned());
@@ -315,6 +319,21 @@ impl Draft {
     }
 
     /// The job of a settled draft.
+    /// What is missing, with what a file left open: that may have been given since.
+    pub(super) fn with_asked<'a>(&'a self, mut missing: Vec<&'a str>) -> Vec<&'a str> {
+        fn first(what: &str) -> &str {
+            what.split(' ').next().unwrap_or("")
+        }
+        let batch = self.get("global_batch").is_some() && self.get("micro_batch").is_some();
+        let open = |asked: &&String| match first(asked) {
+            "model" => self.model.is_none(),
+            key => self.get(key).is_none() && !(batch && key == "accumulation"),
+        };
+        missing.retain(|key| !self.asked.iter().any(|asked| first(asked) == first(key)));
+        missing.extend(self.asked.iter().filter(open).map(String::as_str));
+        missing
+    }
+
     fn trained(&self, machines: &Machines<'_>, memory_only: bool) -> Result<Job> {
         self.flag("serve")?;
         let mut inferred = self.inferred.clone();
@@ -339,21 +358,11 @@ impl Draft {
         if ["machine", "device", "profile"].iter().all(|key| self.get(key).is_none()) {
             missing.push("machine");
         }
-        // A value that a file left open may have been given since.
-        let batch = self.get("global_batch").is_some() && self.get("micro_batch").is_some();
-        fn first(what: &str) -> &str {
-            what.split(' ').next().unwrap_or("")
-        }
-        let open = |asked: &&String| match first(asked) {
-            "model" => self.model.is_none(),
-            key => self.get(key).is_none() && !(batch && key == "accumulation"),
-        };
-        let open = self.asked.iter().filter(open).map(String::as_str);
-        missing.retain(|key| !self.asked.iter().any(|asked| first(asked) == first(key)));
-        let missing: Vec<&str> = missing.into_iter().chain(open).collect();
+        let missing = self.with_asked(missing);
         let (Some(model), Some(sequence), []) = (&self.model, sequence, missing.as_slice()) else {
             let what = format!("the job does not say {}", missing.join(", "));
-            let first = missing.first().map_or("gpus", |missing| first(missing));
+            let first = missing.first().and_then(|missing| missing.split(' ').next());
+            let first = first.unwrap_or("gpus");
             return Err(Error::input(what)
                 .help(format!("write --set {first}=…, or a job in TOML before it")));
         };

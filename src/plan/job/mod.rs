@@ -39,6 +39,7 @@ mod serving;
 mod shell;
 mod time;
 mod torchtitan;
+mod usual;
 mod weights;
 mod wires;
 mod words;

@@ -12,6 +12,7 @@
 
 use super::draft::Draft;
 use super::model::Attention;
+use super::usual;
 use super::weights::{Stored, Weights, by_checkpoint};
 use super::wires::{Among, Span, Wires};
 use super::work::of_experts;
@@ -58,6 +59,8 @@ pub(crate) struct Serve {
     pub engine: Option<String>,
     /// Whether its own kernels may run all-reduces (vLLM, SGLang: `--disable-custom-all-reduce`).
     pub custom: bool,
+    /// Other flags and variables that the rules of all-reduces read.
+    pub env: String,
     /// Whether TP's all-reduces and the norms behind them are one kernel; none: as the engine's own rule has it.
     pub fused: Option<bool>,
     pub exchange: Exchange,
@@ -189,16 +192,6 @@ const BUFFER: f64 = 256.0;
 /// The additional memory of activations, graphs and libraries.
 const BESIDE: f64 = 2e9;
 
-/// Sequences and tokens of a chunk of a vLLM server that is not told otherwise (`get_batch_defaults`,
-/// vllm/engine/arg_utils.py).
-fn vllms(device: &Device) -> (u32, u32) {
-    const LARGE: f64 = 70.0 * (1_u32 << 30) as f64;
-    match device.capacity() >= LARGE && !device.name.starts_with("A100") {
-        true => (1024, 8192),
-        false => (256, 2048),
-    }
-}
-
 /// Every rank of TP has as many heads: vLLM's `verify_with_parallel_config` (vllm/config/model.py) and SGLang's
 /// models refuse others. Both also want as many heads of keys and values on each rank, or each on as many
 /// ranks (`QKVParallelLinear`).
@@ -256,9 +249,11 @@ impl Draft {
         if ["machine", "device", "profile"].iter().all(|key| self.get(key).is_none()) {
             missing.push("machine");
         }
-        if !missing.is_empty() {
+        let missing = self.with_asked(missing);
+        if let Some(first) = missing.first().and_then(|missing| missing.split(' ').next()) {
+            let example = if first == "machine" { "dgx-h100" } else { "8" };
             return Err(Error::input(format!("the job does not say {}", missing.join(", ")))
-                .help("write --set machine=dgx-h100"));
+                .help(format!("write --set {first}={example}")));
         }
         let device = self.device(machines)?;
         if device.reading() <= 0.0 {
@@ -268,7 +263,6 @@ impl Draft {
                 .help("name a machine with GPUs, or plan a step of training"));
         }
         let vllm = self.get("engine").is_some_and(|e| e.starts_with("vllm"));
-        let (most, chunk) = if vllm { vllms(&device) } else { (256, 8192) };
         let mut count = |key: &'static str, absent: u32| -> Result<u32> {
             let found = self.count(key)?;
             if found.is_none() && !matches!(key, "tp" | "pp" | "dp" | "ep" | "dcp") {
@@ -281,7 +275,27 @@ impl Draft {
         let stated = self.count("context")?.or(self.longest);
         let longest = stated.map_or_else(|| count("context", 4096), Ok)?;
         let context = (longest / 2).max(1);
-        let (sequences, chunk) = (count("sequences", most)?, count("chunk", chunk)?);
+        let groups = if self.of_all_groups { dp } else { 1 };
+        let said = self.count("chunk")?;
+        let exchanged = self.get("all2all").unwrap_or("");
+        let usual = usual::Server {
+            engine: self.get("engine").unwrap_or(""),
+            device: &device,
+            tp: tp.saturating_mul(groups),
+            pp,
+            groups,
+            chunk: said.map(|each| each.saturating_mul(groups)),
+            only: self.only,
+            latent: matches!(model.attention, Attention::Latent { .. }),
+            deepep: exchanged.starts_with("deepep"),
+        }
+        .usual();
+        let sequences = count("sequences", usual.sequences)?;
+        let chunk = count("chunk", (usual.chunk / groups).max(1))?;
+        let share = self.get("utilization").map_or(Ok(usual.share), share)?;
+        if self.get("utilization").is_none() {
+            inferred.push(format!("utilization {share}"));
+        }
         inferred.push(match stated {
             Some(_) => format!("{context} tokens of context a sequence: half of the {longest} that it may have"),
             None => format!("{context} tokens of context a sequence: half of {longest}, as nothing says how many it may have"),
@@ -332,7 +346,6 @@ impl Draft {
             may.then(|| self.fuses_by_itself(&device))
         };
         let fused = self.said("fused_norm")?.or_else(by_itself);
-        let share = self.get("utilization").map_or(Ok(0.9), share)?;
         Ok(Serve {
             name: self.name.clone(),
             model,
@@ -350,6 +363,7 @@ impl Draft {
             cache,
             engine: self.get("engine").map(str::to_owned),
             custom: self.said("custom_all_reduce")?.unwrap_or(true),
+            env: self.get("env").unwrap_or("").to_owned(),
             fused,
             exchange,
             only: self.only,
@@ -365,6 +379,8 @@ fn cached(kind: &str) -> Result<f64> {
     match kind.to_ascii_lowercase().as_str() {
         "auto" | "bf16" | "bfloat16" | "fp16" | "float16" | "half" => Ok(2.0),
         kind if kind.starts_with("fp8") || kind.starts_with("int8") => Ok(1.0),
+        // Four bits, and eight of scale for each 16 numbers.
+        "nvfp4" => Ok(0.5625),
         _ => Err(Error::input(format!("a cache of `{kind}` is not priced"))
             .at(format!("cache_type = {kind}"))
             .help("write --set cache_type=fp8, int8 or bf16")),
@@ -404,6 +420,9 @@ impl Serve {
     fn conditions(&self) -> Result<Conditions> {
         let hidden = Some(u64::from(self.model.hidden));
         let mut conditions = Conditions { hidden, followed: true, ..Conditions::default() };
+        for set in self.env.split_whitespace() {
+            conditions.variables.put(set).map_err(|e| e.at(format!("env = {}", self.env)))?;
+        }
         if !self.custom {
             conditions.variables.put("disable_custom_all_reduce=1")?;
         }
@@ -561,7 +580,8 @@ impl Serve {
         ];
         let custom = (!self.custom).then(|| ("custom_all_reduce", "false".to_owned()));
         let fused = self.fused.map(|fused| ("fused_norm", fused.to_string()));
-        let facts = facts.into_iter().chain(custom).chain(fused);
+        let env = (!self.env.is_empty()).then(|| ("env", self.env.clone()));
+        let facts = facts.into_iter().chain(custom).chain(fused).chain(env);
         facts.map(|(key, value)| (key.to_owned(), value)).collect()
     }
 

@@ -7,130 +7,262 @@
 use super::arguments::Arguments;
 use super::draft::Draft;
 use super::serve::{COPIES, Doing, GATHER, REDUCE};
+use super::shell::{Statement, statements};
 use super::weights::by_checkpoint;
-use crate::base::error::Result;
+use crate::base::error::{Error, Result};
+use crate::library::engines::{ENGINES, same};
 
 /// Whether a text contains such arguments.
 pub(super) fn is(text: &str) -> bool {
-    text.contains("vllm serve")
-        || text.contains("vllm.entrypoints")
-        || text.contains(IMAGE)
+    COMMANDS.iter().chain([&IMAGE]).any(|(start, _)| text.contains(start))
         || text.contains("sglang")
         || text.contains("model-path")
         // Keys of vLLM's own file (`--config`).
         || ["max-model-len", "gpu-memory-utilization", "tensor-parallel-size"].iter().any(|key| text.contains(key))
 }
 
-/// vLLM's image, which starts the server with the arguments behind it.
-const IMAGE: &str = "vllm-openai";
+/// What starts a server, and which engine that is.
+const COMMANDS: [(&str, &str); 4] = [
+    ("vllm serve", "vllm"),
+    ("vllm.entrypoints", "vllm"),
+    ("sglang.launch_server", "sglang"),
+    ("sglang serve", "sglang"),
+];
 
-/// Tokens of SGLang's chunks by default, on GPUs of 60 to 160 GB.
-const CHUNK: u32 = 8192;
+/// vLLM's image, which starts the server with the arguments behind it, where no command does.
+const IMAGE: (&str, &str) = ("vllm-openai", "vllm");
 
-/// Flags that change what runs, but are priced as if they were absent.
-const UNPRICED: [(&[&str], &str); 10] = [
+/// Flags that change what runs, but are priced as if they were absent; those of one object may follow a dot.
+const UNPRICED: [(&[&str], &str); 17] = [
     (
         &[
             "prefill-context-parallel-size",
             "-pcp",
             "attention-context-parallel-size",
             "attn-cp-size",
+            "enable-prefill-cp",
         ],
-        "context parallelism of prefills",
+        "context parallelism of prefills (and its further GPUs)",
     ),
-    (&["speculative-config", "-sc", "speculative-algorithm"], "speculative decoding"),
+    (
+        &[
+            "speculative-config",
+            "-sc",
+            "speculative-algorithm",
+            "spec-method",
+            "spec-model",
+            "spec-tokens",
+        ],
+        "speculative decoding",
+    ),
     (&["cpu-offload-gb"], "weights on the host"),
     (&["enforce-eager", "disable-cuda-graph"], "the host's launch of each kernel"),
     (&["enable-dp-lm-head"], "a head for each group"),
     (&["moe-dense-tp-size"], "a TP of its own for dense layers"),
+    (&["moe-dp-size", "moe-data-parallel-size"], "replicas of experts"),
+    (&["dwdp-size"], "weights of experts that other ranks hold"),
+    (&["enable-layernorm-sp"], "norms on parts of the sequence"),
     (&["enable-eplb", "eplb-config", "ep-num-redundant-experts"], "redundant experts"),
     (
         &["enable-dbo", "enable-two-batch-overlap", "enable-single-batch-overlap"],
         "exchanges under the computing of another half of the batch",
     ),
     (
-        &["compilation-config", "optimization-level", "-O0", "-O1", "-O"],
+        &["compilation-config", "-cc", "optimization-level", "-O0", "-O1", "-O"],
         "another compilation than the usual one",
     ),
+    (&["kv-cache-memory-bytes", "kv-cache-memory"], "a cache of a given size"),
+    (&["max-total-tokens"], "a cache of given tokens"),
+    (&["enable-lora", "lora-modules", "lora-paths"], "adapters"),
+    (&["enable-pdmux"], "prefills and decoding at the same time"),
     (&["config"], "the arguments in the file of --config: name it instead"),
 ];
 
 /// vLLM's exchange of tokens, as releases until 0.11 take it from the environment.
-const BACKEND: &str = "VLLM_ALL2ALL_BACKEND=";
+const BACKEND: &str = "VLLM_ALL2ALL_BACKEND";
+
+/// Exchanges of tokens that are priced as another.
+const LIKE: [(&str, &str); 2] = [
+    ("deepep_v2", "DeepEP's second kernels as its first, of which times are known"),
+    ("megamoe", "the exchange that is one kernel with the experts as an exchange alone"),
+];
+
+/// A server that a file starts.
+struct Server {
+    engine: &'static str,
+    /// What follows its command.
+    statement: Statement,
+}
+
+/// The servers of a script, each with its own part of a statement; none if nothing starts one.
+fn servers(all: &[Statement]) -> Vec<Server> {
+    let found = started(all, &COMMANDS);
+    if found.is_empty() { started(all, &[IMAGE]) } else { found }
+}
+
+/// The same of some starts.
+fn started(all: &[Statement], starts: &[(&str, &'static str)]) -> Vec<Server> {
+    let is_said = |text: &str| text.starts_with("echo ") || text.starts_with("printf ");
+    // Not `vllm server`.
+    let is_word = |rest: &str| !rest.starts_with(|c: char| c.is_ascii_alphanumeric());
+    let mut found = Vec::new();
+    for Statement { text, open } in all.iter().filter(|s| !is_said(&s.text)) {
+        let at = starts.iter().flat_map(|(start, engine)| {
+            text.match_indices(start).map(|(at, _)| (at, at + start.len(), *engine))
+        });
+        let mut at: Vec<_> = at.filter(|(_, from, _)| is_word(&text[*from..])).collect();
+        at.sort_unstable();
+        for (i, (_, from, engine)) in at.iter().enumerate() {
+            let to = at.get(i + 1).map_or(text.len(), |next| next.0);
+            let own = &text[*from..to];
+            // Behind it other commands follow.
+            let end = ENDS.iter().filter_map(|end| own.find(end)).min().unwrap_or(own.len());
+            let statement = Statement { text: own[..end].to_owned(), open: open.clone() };
+            found.push(Server { engine, statement });
+        }
+    }
+    found
+}
+
+/// What ends a command.
+const ENDS: [&str; 5] = [" && ", " || ", " | ", "; ", " & "];
+
+/// The assignments of the variables that are named in statements and that branches leave open.
+fn behind(servers: &[Server], all: &[Statement]) -> Vec<Statement> {
+    let mut texts: Vec<&str> = servers.iter().map(|s| s.statement.text.as_str()).collect();
+    let mut found: Vec<&Statement> = Vec::new();
+    while let Some(text) = texts.pop() {
+        let names = text.split('$').skip(1).map(|behind| {
+            let behind = behind.trim_start_matches('{');
+            behind.split(|c: char| !c.is_ascii_alphanumeric() && c != '_').next().unwrap_or("")
+        });
+        for name in names.filter(|name| !name.is_empty()) {
+            let sets = |s: &&Statement| {
+                let text = s.text.trim_start_matches("export ").trim_start_matches("local ");
+                text.strip_prefix(name).is_some_and(|rest| rest.starts_with(['=', '+']))
+            };
+            for statement in all.iter().filter(sets) {
+                if !found.contains(&statement) {
+                    found.push(statement);
+                    texts.push(&statement.text);
+                }
+            }
+        }
+    }
+    found.into_iter().cloned().collect()
+}
 
 /// Reads arguments of either server.
 ///
 /// # Errors
-/// None from this reader itself.
+/// Two servers that are not the same.
 pub(super) fn read(text: &str, file: &str) -> Result<Draft> {
     let yaml = file.ends_with(".yaml") || file.ends_with(".yml");
-    let line = if yaml { command(text) } else { None };
-    let text = line.as_deref().unwrap_or(text);
-    let flat = yaml && line.is_none();
-    let args = if flat { Arguments::of_yaml(text) } else { Arguments::of(text) };
+    let documents: Vec<&str> = if yaml { text.split("\n---").collect() } else { vec![text] };
+    let lines: Vec<Option<String>> =
+        documents.iter().map(|one| if yaml { command(one) } else { None }).collect();
+    if yaml && lines.iter().all(Option::is_none) {
+        let args = Arguments::of_yaml(text);
+        let engine = if args.any(&["model-path"]).is_some() { "sglang" } else { "vllm" };
+        return draft(&args, engine, None, text);
+    }
+    let all: Vec<Statement> = match yaml {
+        true => lines.into_iter().flatten().map(|text| Statement { text, open: None }).collect(),
+        false => statements(text),
+    };
+    let plain: Vec<&str> = all.iter().map(|statement| statement.text.as_str()).collect();
+    let text = &plain.join("\n");
+    let servers = servers(&all);
+    let Some(first) = servers.first() else {
+        let args = Arguments::read(all);
+        let sglang = text.contains("sglang") || args.any(&["model-path"]).is_some();
+        return draft(&args, if sglang { "sglang" } else { "vllm" }, None, text);
+    };
+    let behind = behind(&servers, &all);
+    let of = |servers: &[&Server]| {
+        let own = servers.iter().map(|server| server.statement.clone());
+        let args = Arguments::read(behind.iter().cloned().chain(own).collect());
+        let called = servers.iter().find_map(|server| named(&server.statement.text));
+        draft(&args, servers.first().map_or(first.engine, |s| s.engine), called.as_deref(), text)
+    };
+    // Those of branches are one server, of which a run decides.
+    let mut sure: Vec<&Server> = servers.iter().filter(|s| s.statement.open.is_none()).collect();
+    sure.sort_by(|a, b| a.statement.text.cmp(&b.statement.text));
+    sure.dedup_by(|a, b| a.statement.text == b.statement.text);
+    if sure.len() > MOST {
+        let what = format!("it starts {} servers, which are not compared", sure.len());
+        return Err(Error::input(what).at(file.to_owned()).help("keep one of them in the file"));
+    }
+    let mut each = sure.iter().map(|server| of(&[*server])).collect::<Result<Vec<Draft>>>()?;
+    // A command may only name the image, or what another starts.
+    each.retain(|draft| draft.called.is_some());
+    if let Some(other) = each.iter().find(|other| !alike(&each[0], other)) {
+        let [one, other] = [&each[0], other].map(|draft| draft.called.clone().unwrap_or_default());
+        let what = match one == other {
+            true => format!("it starts several servers of {one} that are not the same"),
+            false => format!("it starts servers of {one} and of {other}"),
+        };
+        return Err(Error::input(what).at(file.to_owned()).help("keep one of them in the file"));
+    }
+    of(&servers.iter().collect::<Vec<_>>())
+}
+
+/// Servers of one file, such as the nodes of one.
+const MOST: usize = 64;
+
+/// Whether two servers are the same, but for their addresses.
+fn alike(one: &Draft, other: &Draft) -> bool {
+    let degrees = |draft: &Draft| {
+        ["engine", "tp", "dp", "pp", "ep"].map(|key| draft.get(key).map(str::to_owned))
+    };
+    (&one.called, one.only, degrees(one)) == (&other.called, other.only, degrees(other))
+}
+
+/// The job of a server's arguments; `text` may set variables.
+fn draft(args: &Arguments, engine: &str, called: Option<&str>, text: &str) -> Result<Draft> {
     let mut draft = Draft::default();
     draft.put("serve", "true")?;
-    let sglang = text.contains("sglang") || args.any(&["model-path"]).is_some();
-    draft.called = args.any(&["model-path", "model"]).map(str::to_owned).or_else(|| named(text));
-    let tp = args.number(&["tensor-parallel-size", "tp-size", "tp", "-tp"]).unwrap_or(1);
-    let dp = args.number(&["data-parallel-size", "dp-size", "dp", "-dp"]).unwrap_or(1);
-    let pp = args.number(&["pipeline-parallel-size", "pp-size", "pp", "-pp"]).unwrap_or(1);
-    let ep = args.number(&["expert-parallel-size", "ep-size", "ep"]);
-    draft.put("pp", pp.to_string())?;
+    let sglang = engine == "sglang";
+    let called = args.any(&["model-path", "model"]).or(called);
+    draft.called = called.map(str::to_owned);
+    let mut degree = |key: &str, names: &[&str]| {
+        let value = args.any(names)?;
+        let found = value.parse::<u32>().ok();
+        if found.is_none() {
+            let name = names.iter().find(|name| args.any(&[name]).is_some()).unwrap_or(&key);
+            let dashes = if name.starts_with('-') { "" } else { "--" };
+            draft.asked.push(format!("{key} ({dashes}{name} {value})"));
+        }
+        found
+    };
+    let tp = degree("tp", &["tensor-parallel-size", "tp-size", "tp", "-tp"]);
+    let dp = degree("dp", &["data-parallel-size", "dp-size", "dp", "-dp"]);
+    let pp = degree("pp", &["pipeline-parallel-size", "pp-size", "pp", "-pp"]);
+    let ep = degree("ep", &["expert-parallel-size", "ep-size", "ep"]);
     // SGLang's data-parallel attention is inside its TP; otherwise replicas are outside it.
-    let inside = sglang && args.has("enable-dp-attention");
-    let (attention, replicas) = if inside { ((tp / dp.max(1)).max(1), dp) } else { (tp, dp) };
-    draft.put("tp", attention.to_string())?;
-    draft.put("dp", replicas.to_string())?;
-    let environment = text.split_once(BACKEND).and_then(|(_, rest)| {
-        rest.split(|c: char| c.is_whitespace() || c == '"' || c == '\'')
-            .find(|word| !word.is_empty())
-    });
-    let backend = args.any(&["all2all-backend", "moe-a2a-backend"]).or(environment).unwrap_or("");
+    let apart = degree("dp", &["attention-data-parallel-size", "attn-dp-size"]).filter(|_| sglang);
+    let inside = sglang && (args.has("enable-dp-attention") || apart.is_some_and(|dp| dp > 1));
+    let (all, dp) = (tp.unwrap_or(1), apart.or(dp));
+    let replicas = dp.unwrap_or(1);
+    let attention = if inside { (all / replicas.max(1)).max(1) } else { all };
+    for (key, value) in [("tp", tp.map(|_| attention)), ("dp", dp), ("pp", pp)] {
+        if let Some(value) = value {
+            draft.put(key, value.to_string())?;
+        }
+    }
+    draft.of_all_groups = inside;
+    let backend = args.any(&["all2all-backend", "moe-a2a-backend"]);
+    let backend = backend.or_else(|| variable(text, BACKEND)).unwrap_or("");
     let deepep = backend.contains("deepep") || args.has("enable-deepep-moe");
     let spread = args.has("enable-expert-parallel") || args.has("-ep");
     let ep = match sglang {
-        true if deepep || args.has("enable-ep-moe") || spans_tp(backend) => tp,
+        true if deepep || args.has("enable-ep-moe") || spans_tp(backend) => all,
         false if spread => attention.saturating_mul(replicas),
         _ => ep.unwrap_or(1),
     };
     draft.put("ep", ep.to_string())?;
-    let copies = [
-        ("dcp", ["decode-context-parallel-size", "dcp-size", "-dcp"].as_slice()),
-        ("sequences", &["max-num-seqs"]),
-        ("utilization", &["gpu-memory-utilization", "mem-fraction-static"]),
-        ("cache_type", &["kv-cache-dtype"]),
-    ];
-    for (key, names) in copies {
-        if let Some(value) = args.any(names) {
-            draft.put(key, value)?;
-        }
-    }
-    if let Some(method) = args.any(&["quantization", "-q"]) {
-        let key = if by_checkpoint(method).is_some() { "quantization" } else { "weights_type" };
-        draft.put(key, method)?;
-    }
-    match args.any(&["max-model-len", "context-length"]) {
-        Some("auto" | "-1") => {
-            draft.inferred.push("the length that fits is asked for: set context".to_owned());
-        }
-        Some(text) => draft.put("context", counted(text))?,
-        None => {}
-    }
-    // SGLang counts what all groups of its data-parallel attention run at once.
-    let groups = if inside { replicas.max(1) } else { 1 };
-    let share = |all: u32| (all / groups).max(1).to_string();
-    if let Some(all) = args.number(&["max-running-requests"]) {
-        draft.put("sequences", share(all))?;
-    }
-    if let Some(text) = args.any(&["max-num-batched-tokens", "chunked-prefill-size"]) {
-        let all = counted(text);
-        draft.put("chunk", all.parse().map_or(all, share))?;
-    } else if inside {
-        draft.put("chunk", share(CHUNK))?;
-        draft.inferred.push(format!("chunk {}: {CHUNK} of all groups", share(CHUNK)));
-    }
-    draft.put("engine", if sglang { "sglang" } else { "vllm" })?;
+    put_sizes(args, &mut draft, if inside { replicas.max(1) } else { 1 })?;
+    draft.put("engine", engine)?;
     draft.only = match args.any(&["disaggregation-mode"]) {
         Some("decode") => Some(Doing::Decode),
         Some("prefill") => Some(Doing::Prefill),
@@ -149,21 +281,99 @@ pub(super) fn read(text: &str, file: &str) -> Result<Draft> {
         (false, _) => COPIES,
     };
     draft.put("all2all", exchange)?;
-    if args.has("disable-custom-all-reduce") {
-        draft.put("custom_all_reduce", "false")?;
+    let like = LIKE.iter().find(|(name, _)| backend.replace('-', "_") == *name);
+    draft.inferred.extend(like.map(|(_, how)| format!("{backend}: {how}")));
+    let switches = switches(args, engine, text);
+    if !switches.is_empty() {
+        draft.put("env", switches.join(" "))?;
     }
-    if let Some(fused) = fused_norm(&args, sglang) {
+    if let Some(fused) = fused_norm(args, sglang) {
         draft.put("fused_norm", fused.to_string())?;
     }
     if matches!(args.any(&["dtype"]), Some("float32" | "float")) {
         draft.inferred.push("without elements of 32 bits, which have no price here".to_owned());
     }
     for (flags, what) in UNPRICED {
-        if flags.iter().any(|flag| args.has(flag)) {
+        if flags.iter().any(|flag| args.has_part(flag)) {
             draft.inferred.push(format!("without {what}, which has no price here"));
         }
     }
+    if args.any(&["cuda-graph-backend-decode"]) == Some("disabled") {
+        let what = "without the host's launch of each kernel, which has no price here";
+        draft.inferred.push(what.to_owned());
+    }
+    draft.inferred.extend(args.open());
     Ok(draft)
+}
+
+/// The last value that a text gives a variable: `NAME=value`, or `name: NAME` and `value: …` in YAML.
+fn variable<'a>(text: &'a str, name: &str) -> Option<&'a str> {
+    let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    let given = text.match_indices(name).filter_map(|(at, _)| {
+        let behind = &text[at + name.len()..];
+        let sets = ["=", ": ", " value: "].iter().find_map(|sign| behind.strip_prefix(sign))?;
+        let value = sets.trim_start_matches(['"', '\'']);
+        let value = value.split(|c: char| c.is_whitespace() || "\"';&|,\\".contains(c)).next()?;
+        (!text[..at].ends_with(is_name) && !value.is_empty()).then_some(value)
+    });
+    given.last()
+}
+
+/// The sizes that arguments say; SGLang counts some of `groups` of its data-parallel attention together.
+fn put_sizes(args: &Arguments, draft: &mut Draft, groups: u32) -> Result<()> {
+    const COPIED: [(&str, &[&str]); 8] = [
+        ("dcp", &["decode-context-parallel-size", "dcp-size", "-dcp"]),
+        ("sequences", &["max-num-active-seqs", "max-num-seqs"]),
+        (
+            "utilization",
+            &["gpu-memory-utilization", "device-memory-utilization", "mem-fraction-static"],
+        ),
+        ("cache_type", &["kv-cache-dtype"]),
+        ("quantization", &["quantization", "-q"]),
+        ("context", &["max-model-len", "context-length"]),
+        ("sequences", &["max-running-requests"]),
+        ("chunk", &["max-num-batched-tokens", "chunked-prefill-size"]),
+    ];
+    let share = |all: u32| (all / groups).max(1).to_string();
+    for (key, names) in COPIED {
+        let Some(value) = args.any(names) else { continue };
+        if value.contains(['$', '{', '`']) {
+            draft.unread.push(format!("{key} {value}, which only a run decides,"));
+            continue;
+        }
+        match key {
+            "quantization" if by_checkpoint(value).is_none() => draft.put("weights_type", value)?,
+            "context" if matches!(value, "auto" | "-1") => {
+                draft.inferred.push("the length that fits is asked for: set context".to_owned());
+            }
+            "context" => draft.put(key, counted(value))?,
+            "chunk" | "sequences" if !names.contains(&"max-num-seqs") => {
+                let all = counted(value);
+                draft.put(key, all.parse().map_or(all, share))?;
+            }
+            _ => draft.put(key, value)?,
+        }
+    }
+    if args.any(&["performance-mode"]) == Some("throughput") {
+        let what = "without twice the sequences and the chunk of --performance-mode: set both";
+        draft.inferred.push(what.to_owned());
+    }
+    Ok(())
+}
+
+/// What the rules of all-reduces read of an engine's flags and of variables in a text, as `NAME=VALUE`.
+fn switches(args: &Arguments, engine: &str, text: &str) -> Vec<String> {
+    let known = ENGINES.iter().filter(|known| known.id == engine).flat_map(|of| of.variables);
+    // Flags for fusing are more than one, see `fused_norm`.
+    let known = known.filter(|name| !same(name, "enable_flashinfer_allreduce_fusion"));
+    let set = |name: &&&str| {
+        let flag = name.replace('_', "-");
+        let typed = args.get(&flag).map(|value| if value.is_empty() { "1" } else { value });
+        let value = typed.or_else(|| variable(text, name))?;
+        let is_plain = !value.is_empty() && !value.contains(['$', '{', '`', ' ']);
+        is_plain.then(|| format!("{name}={value}"))
+    };
+    known.filter_map(|name| set(&name)).collect()
 }
 
 /// Whether flags say that all-reduces and norms are one kernel, or that they are not: vLLM's pass belongs to
@@ -215,13 +425,15 @@ fn command(yaml: &str) -> Option<String> {
     line.split_whitespace().any(is_flag).then_some(line)
 }
 
-/// The model after `vllm serve`, or after vLLM's image: not the value of a flag, unless it has the
-/// slash of a repository.
-fn named(text: &str) -> Option<String> {
-    let (_, behind) = text.split_once("vllm serve").or_else(|| text.split_once(IMAGE))?;
+/// The model behind a server's command: not the value of a flag, unless it has the slash of a repository.
+fn named(behind: &str) -> Option<String> {
     let mut last = "";
-    let odd = |word: &str| word.starts_with(['\\', ':', '@']) || word.ends_with(':');
-    let model = behind.split_whitespace().filter(|word| !odd(word)).find(|word| {
+    let odd = |word: &str| word.starts_with(['\\', ':', '@', '.']) || word.ends_with(':');
+    let model = behind
+        .split_whitespace()
+        .map(|word| word.trim_matches(['"', '\'', '`']))
+        .filter(|word| !odd(word));
+    let model = model.filter(|word| !word.is_empty() && *word != "&").find(|word| {
         let flag = std::mem::replace(&mut last, word).starts_with('-');
         !word.starts_with('-') && (!flag || word.contains('/'))
     });

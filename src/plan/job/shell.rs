@@ -21,7 +21,7 @@ pub(super) fn statements(text: &str) -> Vec<Statement> {
     let all: Vec<&str> = plain.lines().flat_map(parts).map(str::trim).collect();
     let count = |word: &str| all.iter().filter(|part| first(inner(part)).0 == word).count();
     // A page with a command line in it may have sentences that begin with "if".
-    let branches = count("if") == count("fi");
+    let branches = count("if") == count("fi") && count("case") == count("esac");
     let mut script = Script::default();
     for part in all {
         let part = if branches { script.enter(part) } else { part };
@@ -34,7 +34,7 @@ pub(super) fn statements(text: &str) -> Vec<Statement> {
     ran
 }
 
-/// An `if` that is being read.
+/// An `if` or a `case` that is being read.
 #[derive(Debug)]
 struct Branch {
     condition: String,
@@ -43,6 +43,18 @@ struct Branch {
     /// Whether a branch before it ran for sure, and whether one may have run.
     ran: bool,
     may: bool,
+    /// Whether it is a `case`, whose statements may begin with a pattern.
+    case: bool,
+}
+
+impl Branch {
+    /// A statement without the pattern before it: `a|b) statement`.
+    fn statement<'a>(&self, part: &'a str) -> &'a str {
+        match part.split_once(')') {
+            Some((pattern, rest)) if self.case && !pattern.contains(['(', '=', ' ']) => rest.trim(),
+            _ => part,
+        }
+    }
 }
 
 /// The values of variables, until so much text was replaced: a value that names itself twice doubles with
@@ -91,7 +103,8 @@ impl Script {
                 "if" => {
                     let runs = holds(after, &self.variables);
                     let (ran, may) = (runs == Some(true), runs.is_none());
-                    self.branches.push(Branch { condition: after.to_owned(), runs, ran, may });
+                    let condition = after.to_owned();
+                    self.branches.push(Branch { condition, runs, ran, may, case: false });
                     return "";
                 }
                 "elif" | "else" => {
@@ -110,10 +123,17 @@ impl Script {
                         return "";
                     }
                 }
-                "fi" => {
+                // Which of its patterns fits is not known.
+                "case" => {
+                    let condition = after.trim_end_matches(" in").to_owned();
+                    let open = Branch { condition, runs: None, ran: false, may: true, case: true };
+                    self.branches.push(open);
+                    return "";
+                }
+                "fi" | "esac" => {
                     self.branches.pop();
                 }
-                _ => return rest,
+                _ => return self.branches.last().map_or(rest, |branch| branch.statement(rest)),
             }
             rest = after;
         }
@@ -128,14 +148,41 @@ impl Script {
         self.ran.push(Statement { text: part.to_owned(), open });
     }
 
-    /// `NAME=value`, `NAME+=value` and `NAME=(a b c)`.
+    /// `NAME=value`, `NAME+=value` and `NAME=(a b c)`, also several, and `: "${NAME:=value}"`, which sets what is
+    /// not set.
     fn assign(&mut self, part: &str, open: bool) {
-        let part = part.trim_start_matches("export ").trim_start_matches("local ");
-        let Some((name, value)) = part.split_once('=') else { return };
+        if let Some(inner) = part.strip_prefix(": ") {
+            let inner = inner.trim_matches(['"', '\'']).strip_prefix("${");
+            let set = inner.and_then(|inner| inner.strip_suffix('}')?.split_once(":="));
+            if let Some((name, value)) = set
+                && !self.variables.values.contains_key(name)
+            {
+                self.set(name, value, open);
+            }
+            return;
+        }
+        let mut part = part;
+        while let ("export" | "local" | "declare" | "readonly" | "typeset", rest) = first(part) {
+            part = rest;
+            while part.starts_with('-') {
+                part = first(part).1;
+            }
+        }
+        while let Some((name, behind)) = part.split_once('=') {
+            let (value, others) = value(behind);
+            if !self.set(name, value, open) {
+                return;
+            }
+            part = others;
+        }
+    }
+
+    /// Whether `name` is one of a variable.
+    fn set(&mut self, name: &str, value: &str, open: bool) -> bool {
         let (name, more) = name.strip_suffix('+').map_or((name, false), |name| (name, true));
         let plain = |c: char| c.is_ascii_alphanumeric() || c == '_';
         if name.is_empty() || !name.chars().all(plain) {
-            return;
+            return false;
         }
         let value = expanded(value.trim(), &self.variables);
         let value = value.trim_start_matches('(').trim_end_matches(')').trim_matches(['"', '\'']);
@@ -143,7 +190,7 @@ impl Script {
         let value = match before {
             Some(_) if more => match self.variables.take(name) {
                 Some(before) => format!("{before} {value}"),
-                None => return,
+                None => return true,
             },
             _ => value.to_owned(),
         };
@@ -156,6 +203,22 @@ impl Script {
         if !self.torn.contains(name) {
             self.variables.values.insert(name.to_owned(), value);
         }
+        true
+    }
+}
+
+/// A value at the begin of a text, and what follows it.
+fn value(text: &str) -> (&str, &str) {
+    let end = match text.chars().next() {
+        Some(quote @ ('"' | '\'')) => text[1..].find(quote).map(|at| at + 2),
+        Some('(') => None,
+        _ => text.find(char::is_whitespace).filter(|at| !text[..*at].contains(['(', '`', '"'])),
+    };
+    match end {
+        Some(end) if text[end..].is_empty() || text[end..].starts_with(char::is_whitespace) => {
+            (&text[..end], text[end..].trim_start())
+        }
+        _ => (text, ""),
     }
 }
 
@@ -200,15 +263,20 @@ fn uncommented(text: &str) -> String {
     out
 }
 
-/// Joins lines that end in a backslash; text between parentheses is one line.
+/// Joins lines that end in a backslash; text between parentheses is one line, but for those of quotes in a line.
 fn joined(text: &str) -> String {
     let text = text.replace("\\\r\n", " ").replace("\\\n", " ");
     let mut out = String::with_capacity(text.len());
-    let mut depth = 0_i32;
-    for c in text.chars() {
-        match c {
-            '(' => depth += 1,
-            ')' => depth = (depth - 1).max(0),
+    let (mut depth, mut quote) = (0_i32, None);
+    for (at, c) in text.char_indices() {
+        let is_closed = || text[at + 1..].chars().take_while(|x| *x != '\n').any(|x| x == c);
+        match (quote, c) {
+            (_, '\n') => quote = None,
+            (Some(open), _) if open == c => quote = None,
+            (Some(_), _) => {}
+            (None, '"' | '\'') if is_closed() => quote = Some(c),
+            (None, '(') => depth += 1,
+            (None, ')') => depth = (depth - 1).max(0),
             _ => {}
         }
         out.push(if c == '\n' && depth > 0 { ' ' } else { c });
@@ -238,7 +306,7 @@ fn parts(line: &str) -> Vec<&str> {
     parts
 }
 
-/// Replaces `$NAME`, `${NAME}`, `${NAME[@]}`, `${NAME:-absent}` and `$((a * b))` by their values.
+/// Replaces `$NAME`, `${NAME}`, `${NAME[@]}`, `${NAME:-absent}`, `${NAME:=absent}` and `$((a * b))` by their values.
 fn expanded(line: &str, known: &Known) -> String {
     let mut out = String::with_capacity(line.len());
     let mut rest = line;
@@ -276,7 +344,8 @@ fn expanded(line: &str, known: &Known) -> String {
                 (&after[..end], end)
             }
         };
-        let (name, absent) = inner.split_once(":-").unwrap_or((inner, ""));
+        let signs = [":-", ":=", "-", "="];
+        let (name, absent) = signs.iter().find_map(|s| inner.split_once(s)).unwrap_or((inner, ""));
         let name = name.trim_end_matches("[@]").trim_end_matches("[*]");
         match known.take(name) {
             Some(value) => out.push_str(value),

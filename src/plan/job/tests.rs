@@ -113,11 +113,12 @@ fn sglang_fuses_the_sums_of_some_models() {
 }
 
 /// vLLM's "GPU KV cache size" of Llama 3.1 8B on GPUs of 80 GB, as public logs print it: 79.15 GiB, 445,648 tokens
-/// (# GPU blocks: 27853), and 79.11 GiB, 447,776 tokens (vLLM 0.11).
+/// (# GPU blocks: 27853), and 79.11 GiB, 447,776 tokens (vLLM 0.11, whose share was 0.9).
 #[test]
 fn vllms_cache_is_what_it_prints() {
     for machine in ["dgx-a100", "dgx-h100"] {
-        let tokens = serving("vllm serve meta-llama/Llama-3.1-8B", machine).1.tokens;
+        let text = "vllm serve meta-llama/Llama-3.1-8B --gpu-memory-utilization 0.9";
+        let tokens = serving(text, machine).1.tokens;
         assert!((440_000.0..448_000.0).contains(&tokens), "{machine}: {tokens}");
     }
 }
@@ -372,7 +373,7 @@ fn what_a_script_does_not_run_is_not_read() {
     }
     let open = with("if [ $1 = full ]; then\n MORE=(--recompute-granularity full)\nfi\nPAR=(");
     assert_eq!(open.get("recompute"), Some("full"));
-    assert_eq!(open.inferred, ["all branches of `if [ $1 = full ]`: --recompute-granularity"]);
+    assert_eq!(open.inferred, ["all branches of `[ $1 = full ]`: --recompute-granularity"]);
 }
 
 /// Configurations of GPT-NeoX look like JSON and have comments.
@@ -1988,7 +1989,7 @@ fn a_server_is_the_same_by_other_spellings() {
 #[test]
 fn groups_share_their_experts() {
     let sglang = "python3 -m sglang.launch_server --model-path deepseek-ai/DeepSeek-V3 --tp 8 --dp 8 \
-                  --context-length 8192 --max-running-requests 512 --enable-dp-attention";
+                  --context-length 8192 --max-running-requests 512 --enable-dp-attention --mem-fraction-static 0.9";
     let vllm = "vllm serve deepseek-ai/DeepSeek-V3 -dp 8 --max-model-len 8192 --max-num-seqs 64";
     let spread = format!("{vllm} -ep");
     // SGLang divides dense layers, shared experts and the head over all of TP (sglang/srt/models/deepseek_v2.py):
@@ -2364,14 +2365,76 @@ fn containers_in_yaml_are_commands() {
     assert_eq!(facts("a.yaml", sglang.clone()), facts("a.txt", sglang));
 }
 
-/// What a server is not told is vLLM's default on that GPU, and the model's longest sequence.
+/// The servers of a script are read from their own commands, with the values that the script gives.
 #[test]
-fn vllms_defaults_are_by_gpu() {
-    let of = |machine| {
-        let serve = serving("vllm serve llama3-8b", machine).0;
-        (serve.sequences, serve.chunk)
+fn a_script_starts_the_server_that_it_starts() {
+    let llama = "meta-llama/Llama-3.1-70B-Instruct";
+    let of = |text: &str| {
+        let serve = serving(text, "dgx-h200").0;
+        (serve.engine.unwrap_or_default(), serve.tp, serve.dp)
     };
-    assert_eq!((of("dgx-h100"), of("dgx-a100")), ((1024, 8192), (256, 2048)));
+    let tp8 = ("vllm".to_owned(), 8, 1);
+    for text in [
+        "export MODEL={} TP=8; vllm serve $MODEL -tp=\"$TP\" &\npython -m sglang.bench_serving --tp 2",
+        ": \"${TP:=8}\"; vllm serve {} -tp $TP # not sglang",
+        "pip install -q datasets && vllm serve {} --tensor-parallel-size='8' | tee -O log",
+        "echo \"vllm server (of\"; ARGS=(-tp ${N-8}); docker run -p 1:1 vllm/vllm-openai --model {} ${ARGS[@]}",
+        "vllm serve {} --port 1 -tp 8 &\nvllm serve {} --port 2 -tp 8 &",
+        "A=''; if [ $EVAL = 1 ]; then A=\"--max-model-len $L\"; fi; vllm serve {} -tp 8 $A",
+    ] {
+        assert_eq!(of(&text.replace("{}", llama)), tp8, "{text}");
+    }
+    let deepseek = "sglang serve deepseek-ai/DeepSeek-R1 --tp 8";
+    assert_eq!(of(&format!("{deepseek} --attn-dp-size 8")), ("sglang".to_owned(), 1, 8));
+    let refused = |text: &str| {
+        let mut typed = Draft::default();
+        typed.put("machine", "dgx-h200").unwrap();
+        let text = text.replace("{}", llama).leak();
+        let read = drafts(&OneText(text), &["serve.sh".to_owned()])
+            .and_then(|mut rows| typed.over(&rows.remove(0).draft).serve(&Machines::new(&BuiltIn)));
+        read.err().map(|error| error.to_string()).unwrap_or_default()
+    };
+    for (text, why) in [
+        ("vllm serve {} -tp $1", "tp (-tp $1)"),
+        ("for TP in 1 2; do\nvllm serve {} -tp $TP\ndone", "tp (-tp $TP)"),
+        ("case $1 in\na) TP=8 ;;\nb) TP=4 ;;\nesac\nvllm serve {} -tp $TP", "tp (-tp $TP)"),
+        ("vllm serve {} -tp 8 &\nvllm serve {} -tp 4", "several servers of meta"),
+        ("vllm serve {} &\nsglang serve llama3-8b", "and of llama3-8b"),
+    ] {
+        assert!(refused(text).contains(why), "{text}: {}", refused(text));
+    }
+    let said = serving(&format!("vllm serve {llama} -tp 8 --max-num-seqs $S"), "dgx-h200").0;
+    assert!(said.inferred.iter().any(|said| said.contains("sequences $S, which only a run")));
+    let env = format!("VLLM_ALLREDUCE_USE_SYMM_MEM=0 vllm serve {llama} -tp 8");
+    assert_eq!(serving(&env, "dgx-h200").0.env, "VLLM_ALLREDUCE_USE_SYMM_MEM=0");
+    let flag = format!("{deepseek} --enable-mscclpp --moe-a2a-backend deepep_v2");
+    let (serve, served) = serving(&flag, "dgx-h200");
+    assert!(serve.inferred.iter().any(|said| said.contains("DeepEP's second kernels")));
+    assert_eq!(served.decode.reduced.unwrap().backend, "mscclpp");
+}
+
+/// What a server is not told is its engine's default on that GPU, and the model's longest sequence.
+#[test]
+fn defaults_are_by_gpu() {
+    let of = |text: &str, machine| {
+        let serve = serving(text, machine).0;
+        (serve.sequences, serve.chunk, serve.utilization)
+    };
+    let vllm = |machine| of("vllm serve llama3-8b", machine);
+    assert_eq!((vllm("dgx-h100"), vllm("dgx-a100")), ((1024, 8192, 0.92), (256, 2048, 0.92)));
+    assert_eq!((vllm("dgx-b200"), vllm("dgx-spark")), ((1024, 16384, 0.92), (256, 2048, 0.92)));
+    let mut typed = Draft::default();
+    typed.put("machine", "dgx-b200").unwrap();
+    typed.put("engine", "vllm@0.14.0").unwrap();
+    let old = typed.over(&draft("serve.sh", "vllm serve llama3-8b"));
+    let old = old.serve(&Machines::new(&BuiltIn)).unwrap();
+    assert_eq!((old.chunk, old.utilization), (8192, 0.9));
+    // 512 + 1.5 · 8192 + 128 + 2 · 256 + 8 · 58 MiB of 81,038, and 10 GiB at the least.
+    let sglang = |more: &str, machine| of(&format!("sglang serve llama3-8b {more}"), machine);
+    assert_eq!(sglang("", "dgx-h100"), (4096, 8192, 0.828));
+    assert_eq!(sglang("--disaggregation-mode decode", "dgx-h100"), (4096, 8192, 0.874));
+    assert_eq!(sglang("--tp 8", "dgx-b200").1, 16384);
+    assert_eq!(sglang("", "l40s-pcie").1, 4096);
     let mut typed = Draft::default();
     typed.put("machine", "dgx-h100").unwrap();
     typed.put("serve", "true").unwrap();
