@@ -52,6 +52,9 @@ pub struct Optimum {
     /// A size on the fabric as built and on the modified one, if requested.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub what_if: Option<WhatIf>,
+    /// What to know about the fabric.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<String>,
     /// For each link of the fabric, the share of its rate that the best solution uses; without
     /// trees, 1 if it crosses the cut or has a length.
     #[serde(skip)]
@@ -186,9 +189,15 @@ pub fn best(graph: &Graph, collective: Collective, root: Node, trees: bool) -> R
         frontier: None,
         frontier_low: None,
         what_if: None,
+        notes: notes(graph),
         loads,
         exact: found.rate,
     })
+}
+
+fn notes(graph: &Graph) -> Vec<String> {
+    let add = "its switches forward alone here: multicast and reduce of its file are not used, and may be faster";
+    graph.switches_add.then(|| add.to_owned()).into_iter().collect()
 }
 
 /// The share of each link's rate that the best solution uses.

@@ -80,6 +80,7 @@ pub fn optimum(report: &Optimum) -> Page {
         page.line(format!("{} ideal, links shared max-min", Bytes(what_if.size_bytes)));
         page.beside(runs(what_if));
     }
+    page.entries("note       ", &report.notes);
     let keys = ["collective", "fabric", "ranks", "root", "rate", "rate_Bps", "time_per_byte_s"];
     page.record(report, "", &keys);
     if let Some(what_if) = &report.what_if {

@@ -106,6 +106,9 @@ const NEAREST: u64 = 1 << 32;
 /// A flow this near to a bound reaches it: sums of doubles differ by their rounding.
 const EXACT: f64 = 1e-9;
 
+/// Lengths that were rounded are multiples of a tiny one: their bound is near the best rate, but not it.
+const ROUNDED: i128 = 1 << 16;
+
 struct Question<'a> {
     graph: &'a Graph,
     rates: &'a [i64],
@@ -167,7 +170,11 @@ impl Question<'_> {
 
     /// Exact where both bounds meet at once or the graph is small, otherwise between two bounds.
     fn all_to_all(&self) -> Result<Optimum> {
-        let at_once = self.by_flow(LITTLE).filter(|best| matches!(best.proof, Proof::Lengths(_)));
+        let is_exact = |best: &Optimum| match &best.proof {
+            Proof::Lengths(lengths) => lengths.iter().all(|length| *length < ROUNDED),
+            _ => false,
+        };
+        let at_once = self.by_flow(LITTLE).filter(is_exact);
         at_once
             .or_else(|| self.by_packing())
             .or_else(|| self.by_flow(WORK))

@@ -86,10 +86,10 @@ struct Cable {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Ability {
-    #[serde(default, rename = "multicast")]
-    _multicast: bool,
-    #[serde(default, rename = "reduce")]
-    _reduce: bool,
+    #[serde(default)]
+    multicast: bool,
+    #[serde(default)]
+    reduce: bool,
 }
 
 impl Amount {
@@ -165,6 +165,7 @@ impl File {
         }
         super::fault::apply(&self.faults, &mut spec.links, &numbers).map_err(|e| e.at("faults"))?;
         let mut graph = Graph::new(spec.name, (spec.ranks, spec.switches), spec.links)?;
+        graph.switches_add = self.switch.values().any(|can| can.multicast || can.reduce);
         graph.routing = routing;
         graph.alpha =
             self.alpha.as_ref().map_or(Ok(Seconds(0.0)), |alpha| alpha.seconds("alpha"))?;

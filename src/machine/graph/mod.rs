@@ -88,6 +88,8 @@ pub struct Graph {
     pub routing: Routing,
     /// The time of each message in addition to its links' latencies.
     pub alpha: Seconds,
+    /// Whether its file says that a switch multicasts or adds, which no answer about it uses.
+    pub switches_add: bool,
 }
 
 impl Graph {
@@ -134,6 +136,7 @@ impl Graph {
             ranks: u32::try_from(count).map_err(|_| Error::input("more ranks than 2^32"))?,
             nodes,
             links: merged,
+            switches_add: false,
             routing: Routing::default(),
             alpha: Seconds(0.0),
         })
