@@ -812,6 +812,12 @@ fn notes(query: &Query, rows: &[Row]) -> Vec<String> {
     if machine.fabric.gamma.is_none() && query.shape.collective.reduces() {
         notes.push("γ is unknown: the time to add is not included".to_owned());
     }
+    use Collective as C;
+    let hops = [C::SendRecv, C::Barrier, C::Gather, C::Scatter];
+    if machine.fabric.has_torus() && hops.contains(&query.shape.collective) {
+        let what = "a message takes an α for each hop between chips: one is counted, so far ones take longer";
+        notes.push(what.to_owned());
+    }
     notes.extend(library_notes(query, rows));
     let n = f64::from(query.shape.ranks);
     let floor = 2.0 * (n - 1.0) / n;

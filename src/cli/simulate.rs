@@ -152,6 +152,12 @@ impl Args {
                 .into());
         }
         let registry = Registry::builtin();
+        // A schedule says its collective: what stands there may be the size.
+        let is_size = |name: &mut String| name.starts_with(|c: char| c.is_ascii_digit());
+        if let Some(size) = self.collective.take_if(|name| self.schedule.is_some() && is_size(name))
+        {
+            self.call.size.get_or_insert(size);
+        }
         let file = self.schedule.take();
         if let Some(file) = file.as_deref().filter(|file| chakra::is(file)) {
             let algorithm = self.call.algorithm.take();
@@ -417,7 +423,8 @@ impl TimingFlags {
     }
 
     fn ask(&self, ranks: u32) -> Result<Ask> {
-        let mode: Option<Mode> = value("--mode", self.mode.as_ref())?;
+        let mode: Option<Mode> = value("--mode", self.mode.as_ref())
+            .map_err(|e: Error| e.help("write sync, local, flow or arrival"))?;
         Ok(Ask { mode, trouble: self.trouble(ranks)?, details: self.details })
     }
 
@@ -453,6 +460,11 @@ impl TimingFlags {
         for text in &self.slow_rank {
             let (number, times) = pair("--slow-rank", text, "3=1.5")?;
             let rank = there("--slow-rank", text, number)?;
+            if trouble.slow_ranks.iter().any(|(other, _)| *other == rank) {
+                return Err(Error::input(format!("rank {rank} is slowed twice"))
+                    .at(format!("--slow-rank {text}"))
+                    .help("give one factor for each rank"));
+            }
             trouble.slow_ranks.push((rank, factor("--slow-rank", text, times)?));
         }
         for text in &self.slow_link {
@@ -460,6 +472,11 @@ impl TimingFlags {
             let (from, to) =
                 link.split_once('-').ok_or_else(|| no_pair("--slow-link", text, "0-1=2"))?;
             let (from, to) = (there("--slow-link", text, from)?, there("--slow-link", text, to)?);
+            if trouble.slow_links.iter().any(|(a, b, _)| (*a, *b) == (from, to)) {
+                return Err(Error::input(format!("the link from {from} to {to} is slowed twice"))
+                    .at(format!("--slow-link {text}"))
+                    .help("give one factor for each link"));
+            }
             trouble.slow_links.push((from, to, factor("--slow-link", text, times)?));
         }
         Ok(trouble)

@@ -168,7 +168,7 @@ fn lines_of(machine: Machine, per_node: u32) -> Vec<String> {
         let (channels, with_nvls) = (comm.channels, comm.nvls_channels);
         let cpu = match name {
             "hgx_a800_8x200g" => "x86_64,amd",
-            "hgx_h800_8x400g" => "x86_64,intel",
+            "hgx_h800_8x400g" | "hgx_b300" => "x86_64,intel",
             _ => "arm64,",
         };
         format!(
@@ -199,7 +199,7 @@ fn what_was_searched_here_is_as_the_search_finds_it() {
     }
     let places = [("hgx_a800_8x200g", 8), ("hgx_h800_8x400g", 4)];
     let racks = [("gb200_nvl72_72x400g", 8), ("gb200_nvl72_72x400g", 72), ("gb300_nvl72", 36)];
-    for (name, per_node) in places.into_iter().chain(racks) {
+    for (name, per_node) in places.into_iter().chain(racks).chain([("hgx_b300", 8)]) {
         for line in lines_of(Machine::named(name).unwrap(), per_node) {
             assert!(table.lines().any(|known| known == line), "{line}");
         }

@@ -678,7 +678,7 @@ fn too_large(bytes: f64, costs: &Costs) -> Error {
     let error = Error::input(format!(
         "simulating {} ranks event by event takes about {:.0} MiB, more than the {} MiB allowed",
         costs.frame.ranks,
-        bytes / f64::from(1 << 20),
+        (bytes / f64::from(1 << 20)).ceil(),
         MEMORY >> 20
     ));
     let minutes = costs.frame.rounds as f64 * costs.places() as f64 * PER_SENDER / 60.0;

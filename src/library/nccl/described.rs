@@ -174,12 +174,14 @@ pub const MACHINES: [Machine; 15] = [
 ];
 
 /// Machines whose lines of the table are the search's here: racks that are one `NVLink` domain, of 18 hosts (of the
-/// second only what is inside is as NCCL sees it: no file of its NICs was found), and boards with fewer `NVLinks`.
-pub const SEARCHED: [Machine; 4] = [
+/// second only what is inside is as NCCL sees it: no file of its NICs was found, nor of those of B300), and boards with
+/// fewer `NVLinks`.
+pub const SEARCHED: [Machine; 5] = [
     Machine { name: "hgx_a800_8x200g", links: Links::Switch(8), ..DGX_A100 },
     Machine { name: "hgx_h800_8x400g", links: Links::Switch(8), ..DGX_H100 },
     Machine { name: "gb200_nvl72_72x400g", hosts: 18, gpus: 72, ..GB200 },
     Machine { name: "gb300_nvl72", hosts: 18, gpus: 72, cc: 103, ..GB200 },
+    Machine { name: "hgx_b300", cpu: EMERALD, cc: 103, ..DGX_H100 },
 ];
 
 /// `NVLinks` from GPU to GPU of a DGX-1V.
