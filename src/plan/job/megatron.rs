@@ -267,6 +267,7 @@ fn widths(args: &Arguments) -> Result<Option<Transformer>> {
         positions,
         experts,
         window: None,
+        indexer: None,
         small: Small { layer: 2 * norm + biases, outside: norm },
     }))
 }
