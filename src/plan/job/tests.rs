@@ -566,6 +566,63 @@ fn the_value_of_several_branches_is_named() {
     assert_eq!(said.matches("--seq-length").count(), 1, "{said}");
 }
 
+/// The YAML of Megatron-LM's functional tests and of Megatron-MoE-ModelZoo has the options as keys.
+#[test]
+fn megatrons_yaml_is_read() {
+    const YAML: &str = "ENV_VARS:\n  NCCL_ALGO: Ring\nMODEL_ARGS:\n  # Network\n  --num-layers: 32\n  --hidden-size: 4096
+  --ffn-hidden-size: 14336\n  --num-attention-heads: 32\n  --group-query-attention: true\n  --num-query-groups: 8
+  --swiglu: true\n  --disable-bias-linear: true\n  --untie-embeddings-and-output-weights: true
+  --position-embedding-type: rope\n  --normalization: RMSNorm\n  --tensor-model-parallel-size: 2
+  --pipeline-model-parallel-size: ${PP}\n  --sequence-parallel: false\n  --moe-paged-stash: true
+  --recompute-granularity: selective\n  --recompute-modules: \"[core_attn mlp]\"
+  --tokenizer-model: meta-llama/Llama-3.1-8B\nTEST_TYPE: regular\n";
+    let found = draft("model_config.yaml", YAML);
+    assert_eq!(found.model.as_ref().unwrap().params(), 8_030_261_248.0);
+    assert_eq!((found.get("tp"), found.get("sequence_parallel")), (Some("2"), None));
+    assert_eq!(found.get("recompute"), Some("mlp"));
+    assert_eq!(found.asked, ["pp (--pipeline-model-parallel-size ${PP})"]);
+    assert_eq!(found.unread, ["--moe-paged-stash"]);
+    let says = |found: &Draft, what: &str| found.inferred.iter().any(|note| note == what);
+    assert!(says(&found, "128256 words, as meta-llama/Llama-3.1-8B has"), "{:?}", found.inferred);
+    // Without a known name the words stay GPT-2's, padded to a multiple of 128 for each rank.
+    let other = draft("a.yaml", YAML.replace("meta-llama/Llama-3.1-8B", "${DATA}/words").leak());
+    assert_eq!(other.model.as_ref().unwrap().vocab, 50_432);
+    assert!(says(&other, "50257 words, as in GPT-2: the tokenizer is not read"));
+}
+
+/// DeepSpeed's states in bf16: of ZeRO 3 no copies, of the stages before it one of the part that a rank updates.
+#[test]
+fn deepspeeds_states_in_bf16_are_half_as_large() {
+    let states = |stage: u32, bf16: &str| {
+        let text = format!(
+            r#"{{"train_batch_size": 64, "train_micro_batch_size_per_gpu": 1, "bf16": {{"enabled": true{bf16}}},
+                "zero_optimization": {{"stage": {stage}}}}}"#
+        );
+        let mut typed = Draft::default();
+        for (key, value) in [("machine", "dgx-h100"), ("gpus", "64"), ("sequence", "4096")] {
+            typed.put(key, value).unwrap();
+        }
+        typed.model_name = Some("llama3-8b".to_owned());
+        let job = typed.over(&draft("ds.json", text.leak()));
+        let job = job.job(&Machines::new(&BuiltIn), false).unwrap();
+        let peak = memory(&job);
+        [peak.parameters, peak.gradients, peak.optimizer].map(|bytes| bytes / job.model.params())
+    };
+    const BOTH: &str = r#", "bf16_master_weights_and_grads": true, "bf16_optimizer_states": true"#;
+    let near = |found: [f64; 3], expected: [f64; 3]| {
+        found.iter().zip(expected).all(|(a, b)| (a / b - 1.0).abs() < 1e-3)
+    };
+    assert!(near(states(1, BOTH), [2.0, 2.0, 6.0 / 64.0]), "{:?}", states(1, BOTH));
+    assert!(near(states(2, BOTH), [2.0, 2.0 / 64.0, 6.0 / 64.0]), "{:?}", states(2, BOTH));
+    // What is gathered ahead is the same.
+    let saved: f64 = states(3, "").iter().sum::<f64>() - states(3, BOTH).iter().sum::<f64>();
+    assert!((saved - 10.0 / 64.0).abs() < 1e-3, "{saved}");
+    let alone =
+        r#"{"zero_optimization": {"stage": 2}, "bf16": {"bf16_master_weights_and_grads": true}}"#;
+    let named = "bf16_master_weights_and_grads without bf16_optimizer_states";
+    assert_eq!(draft("ds.json", alone).unread, [named]);
+}
+
 /// A width that a script computes elsewhere is no reason for another one.
 #[test]
 fn widths_that_are_not_known_are_asked_for() {
