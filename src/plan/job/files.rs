@@ -4,7 +4,7 @@ use toml::{Table, Value};
 
 use super::draft::Draft;
 use super::row::{Row, model, rows};
-use super::{deepspeed, huggingface, megatron, serving, torchtitan};
+use super::{deepspeed, huggingface, megatron, serving, tensorrt, torchtitan};
 use crate::base::error::{Error, Result, nearest};
 use crate::plan::table::{Files, joined};
 
@@ -63,12 +63,14 @@ fn read(files: &dyn Files, name: &str) -> Result<Vec<Row>> {
         one(megatron::read(&text)?)
     } else if name.ends_with(".toml") {
         rows(&text, name)?
+    } else if tensorrt::is(&text) {
+        one(tensorrt::read(files, &text, name)?)
     } else if serving::is(&text) {
         one(serving::read(&text, name)?)
     } else {
         return Err(Error::input("this file is not a known kind of job").at(name.to_owned()).help(
             "name a config.json, torchtitan's TOML, Megatron-LM's arguments, DeepSpeed's JSON, \
-             arguments of vLLM or SGLang, or a job in TOML",
+             arguments of vLLM, SGLang or TensorRT-LLM, or a job in TOML",
         ));
     };
     for row in &mut found {

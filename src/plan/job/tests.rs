@@ -2454,6 +2454,54 @@ impl Files for Two {
     }
 }
 
+const QWEN: &str = r#"{"model_type": "qwen3", "num_hidden_layers": 64, "hidden_size": 5120,
+    "intermediate_size": 25600, "num_attention_heads": 64, "num_key_value_heads": 8, "head_dim": 128,
+    "vocab_size": 151936, "max_position_embeddings": 40960}"#;
+
+/// trtllm-serve's arguments, below the YAML that it names or that its script writes.
+#[test]
+fn tensorrt_llms_server_is_read() {
+    const SERVE: &str =
+        "trtllm-serve nvidia/DeepSeek-R1-FP4 --tp_size 8 --ep_size 8 --max_batch_size 256";
+    const YAML: &str = "enable_attention_dp: true\ncuda_graph_config:\n  enable_padding: true\n  max_batch_size: 64
+kv_cache_config:\n  dtype: fp8 # short\n  free_gpu_memory_fraction: 0.8\nspeculative_config:\n  decoding_type: MTP\n";
+    const WRITES: &str = "MODEL=openai/gpt-oss-120b\ncat > o.yml <<EOF\nmax_batch_size: 16\nmoe_config:\n  backend: TRTLLM
+EOF\ntrtllm-serve serve --port 8000 ${MODEL} --tp_size 4 --max_num_tokens 4096 --config o.yml";
+    let files = Two(&[
+        ("a.sh", SERVE),
+        (
+            "b.sh",
+            "trtllm-serve nvidia/DeepSeek-R1-FP4 --tp_size 8 --ep_size 8 --extra_llm_api_options o.yml",
+        ),
+        ("c.sh", WRITES),
+        ("o.yml", YAML),
+    ]);
+    let of = |name: &str| {
+        let found = drafts(&files, &[name.to_owned()]).unwrap().remove(0).draft;
+        let mut typed = Draft::default();
+        typed.put("machine", "dgx-b200").unwrap();
+        typed.over(&found).serve(&Machines::new(&files)).unwrap()
+    };
+    let plain = of("a.sh");
+    assert_eq!(plain.engine.as_deref(), Some("tensorrt-llm"));
+    assert_eq!((plain.tp, plain.dp, plain.ep, plain.exchange), (8, 1, 8, Exchange::Reduce));
+    assert_eq!(
+        (plain.sequences, plain.chunk, plain.utilization, plain.cache),
+        (256, 8192, 0.9, 2.0)
+    );
+    // NVFP4 by the name.
+    assert_eq!(plain.weights.experts.bytes, 0.5625);
+    let apart = of("b.sh");
+    assert_eq!((apart.tp, apart.dp, apart.ep, apart.exchange), (1, 8, 8, Exchange::Gather));
+    // Not the batch of its graphs.
+    assert_eq!((apart.sequences, apart.utilization, apart.cache), (2048, 0.8, 1.0));
+    let says = |serve: &Serve, what: &str| serve.inferred.iter().any(|note| note.contains(what));
+    assert!(says(&apart, "without speculative decoding") && !says(&plain, "speculative"));
+    let writes = of("c.sh");
+    assert_eq!((writes.model.layers, writes.tp), (36, 4));
+    assert_eq!((writes.sequences, writes.chunk), (16, 4096));
+}
+
 /// A config.json beside a launch describes its model, in any order; of a known name it must be that model's.
 #[test]
 fn a_configuration_describes_what_a_launch_names() {
