@@ -176,7 +176,7 @@ fn layers_of(family: &str) -> Result<&str> {
         FAMILIES.iter().chain(VARIANTS.iter().map(|(variant, _)| variant)).copied().collect();
     Err(match APART.iter().find(|(families, _)| families.contains(&family)) {
         Some((_, why)) => Error::unsupported(format!("`{family}` has {why}"))
-            .help("name a model of the same size whose layers are alike, which says about as much"),
+            .help("a model of about the same size whose layers are alike has as large weights: name that one"),
         None => Error::input(format!("`{family}` is not a known family of models"))
             .help(format!("known: {}; or write the widths as [model] of a job", known.join(", "))),
     })

@@ -105,7 +105,7 @@ pub(super) fn read(files: &dyn Files, text: &str, file: &str) -> Result<Draft> {
         }
     }
     draft.inferred.push(
-        "the part of the memory is counted of all of it, not of what weights leave, as TensorRT-LLM does".to_owned(),
+        "utilization is a part of all memory; TensorRT-LLM's is one of what weights leave, where somewhat more fits".to_owned(),
     );
     draft.only = match said(&["server-role"]).map(str::to_ascii_lowercase).as_deref() {
         Some("context") => Some(Doing::Prefill),
