@@ -26,7 +26,6 @@ pub struct Board {
 
 /// A word in a machine's name, and the compute capability that it means.
 const CAPABILITIES: &[(&str, u32)] = &[
-    ("RUBIN", 107),
     ("B300", 103),
     ("B200", 100),
     ("GB10", 121),
@@ -95,6 +94,7 @@ fn capability(generation: Generation, hardware: &Hardware, text: &str) -> Option
         Generation::Hopper => 90,
         Generation::Blackwell if hardware.link == LinkKind::NvLink => 100,
         Generation::Blackwell => 120,
+        Generation::Rubin => 107,
         _ => return None,
     };
     let named = CAPABILITIES.iter().find(|(word, _)| text.contains(word)).map(|(_, sm)| *sm);

@@ -70,6 +70,8 @@ words! {
         Hopper = "hopper",
         /// B200, B300, GB200, GB300, GB10, RTX 5090, RTX PRO 6000.
         Blackwell = "blackwell",
+        /// Vera Rubin's.
+        Rubin = "rubin",
         /// MI300X, MI325X.
         Cdna3 = "cdna3",
         /// MI350X, MI355X.
@@ -133,7 +135,8 @@ impl Generation {
             | Self::Ampere
             | Self::Ada
             | Self::Hopper
-            | Self::Blackwell => Vendor::Nvidia,
+            | Self::Blackwell
+            | Self::Rubin => Vendor::Nvidia,
             Self::Cdna3 | Self::Cdna4 => Vendor::Amd,
             Self::Xe2 => Vendor::Intel,
             Self::TpuV4 | Self::TpuV5 | Self::TpuV6 | Self::TpuV7 => Vendor::Google,

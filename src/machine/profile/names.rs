@@ -41,6 +41,7 @@ pub fn unknown<'a>(name: &'a str, others: impl Iterator<Item = &'a str>) -> Erro
     let known = BUILTIN.iter().flat_map(|b| b.names.iter().copied());
     let near = others.chain(known).filter(|known| is_slip(&lower, &known.to_ascii_lowercase()));
     let help = match nearest(&lower.replace('_', "-"), near) {
+        _ if let Some(said) = slice(bare(name)) => said,
         // What `calibrate` writes where no other name is given.
         _ if same(name, "local") => {
             "`collcost calibrate` measures this machine and writes its profile as `local`"
@@ -58,6 +59,23 @@ pub fn unknown<'a>(name: &'a str, others: impl Iterator<Item = &'a str>) -> Erro
         },
     };
     Error::input(format!("`{name}` is not a machine")).help(help)
+}
+
+/// What Google's name of a slice of TPUs means: its number counts TensorCores, two a chip, in v4 and v5p
+/// (cloud.google.com/tpu/docs/v4, v5p) and TPU7x (AI-Hypercomputer/xpk: tpu7x-128 is 4x4x4), and chips in the others.
+fn slice(name: &str) -> Option<String> {
+    let (kind, count) = name.rsplit_once(['-', '_'])?;
+    let count: u32 = count.parse().ok()?;
+    let machine = find(kind)?.names[0];
+    if !machine.starts_with("tpu") || count == 0 {
+        return None;
+    }
+    let by_core = matches!(machine, "tpu-v4p" | "tpu-v5p" | "tpu7x");
+    let (chips, why) = match by_core {
+        true => (count.div_ceil(2), ", whose name counts two TensorCores a chip"),
+        false => (count, ""),
+    };
+    Some(format!("write --on {machine} -n {chips}: it is a slice of {chips} chips{why}"))
 }
 
 fn words(name: &str) -> impl Iterator<Item = &str> {
@@ -165,6 +183,12 @@ mod tests {
             ("Tesla V100-SXM2-32GB", "dgx-1v"),
             ("NVIDIA RTX PRO 6000 Blackwell Server Edition", "rtx-pro-6000"),
             ("DGX GB200", "gb200-nvl72"),
+            ("NVIDIA RTX 6000 Ada Generation", "rtx-6000-ada"),
+            ("NVIDIA A100-PCIE-40GB", "a100-pcie"),
+            ("Tesla V100-PCIE-16GB", "v100-pcie"),
+            ("mi300", "mi300x"),
+            ("MI355", "mi355x"),
+            ("BM.GPU.B300.8", "dgx-b300"),
         ] {
             assert_eq!(Profile::builtin(typed).unwrap().name, name, "{typed}");
         }
@@ -197,8 +221,11 @@ mod tests {
         for (typed, like) in [
             ("h100-cnx", "`bm.gpu.h100.8`, `dgx-h100`, `h100-nvl`, `h100-pcie`, `nd-h100-v5`;"),
             ("h20-nvlink", "named like it: `h20-3e`, `hgx-h20`;"),
-            ("BM.GPU.B300.8", "named like it: `dgx-b300`, `p6-b300.48xlarge`;"),
-            ("v5p-128", "named like it: `tpu-v5p`;"),
+            ("v5p-128", "--on tpu-v5p -n 64: it is a slice of 64 chips, whose name counts two"),
+            ("v4-8", "--on tpu-v4p -n 4:"),
+            ("tpu7x-64", "--on tpu7x -n 32:"),
+            ("v6e-256", "--on tpu-v6e -n 256: it is a slice of 256 chips"),
+            ("v5litepod-16", "--on tpu-v5e -n 16:"),
             ("p4de.24xlage", "named like it: `p4de.24xlarge`;"),
         ] {
             assert!(said(typed).contains(like), "{typed}: {}", said(typed));

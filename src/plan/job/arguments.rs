@@ -77,12 +77,12 @@ impl Arguments {
         })
     }
 
-    /// The same for a flat table in YAML: `key: value`.
+    /// The same for a flat table in YAML: `key: value`, or `--key: value` as Megatron-LM's own runs have it.
     pub fn of_yaml(text: &str) -> Self {
         let lines = text.lines().filter_map(|line| {
             let line = line.split(" #").next().unwrap_or("");
             let (key, value) = line.split_once(':')?;
-            let key = key.trim().trim_start_matches("- ");
+            let key = key.trim().trim_start_matches("- ").trim_start_matches("--");
             let plain = key.chars().all(|c| c.is_ascii_alphanumeric() || c == '-' || c == '_');
             let value = value.trim().trim_matches(['"', '\'']);
             // A switch that is off counts as absent.

@@ -13,6 +13,23 @@ pub(super) fn is(text: &str) -> bool {
     text.contains("\"zero_optimization\"") || text.contains("\"train_micro_batch_size_per_gpu\"")
 }
 
+/// Words for states of 16 bits: DeepSpeed has both keys only from ZeRO 1 on, and the first alone only with an optimizer
+/// on the host (`_configure_master_weights`, deepspeed/runtime/base_optimizer.py, 0.19.8).
+fn states(json: &Value, draft: &mut Draft) -> &'static str {
+    let says = |of: &str, key: &str| json[of][key].as_bool() == Some(true);
+    let master = says("bf16", "bf16_master_weights_and_grads");
+    if master && says("bf16", "bf16_optimizer_states") {
+        return ", states in bf16";
+    }
+    if master {
+        draft.unread.push("bf16_master_weights_and_grads without bf16_optimizer_states".to_owned());
+    }
+    if says("fp16", "fp16_master_weights_and_grads") {
+        draft.unread.push("fp16_master_weights_and_grads".to_owned());
+    }
+    ""
+}
+
 /// Reads a configuration.
 ///
 /// # Errors
@@ -48,7 +65,8 @@ pub(super) fn read(text: &str, file: &str) -> Result<Draft> {
         [false, false] => String::new(),
     };
     let kind = if stage == 0 { "none".to_owned() } else { format!("zero{stage}") };
-    draft.put("sharding", format!("{kind}, deepspeed{host}"))?;
+    let states = states(&json, &mut draft);
+    draft.put("sharding", format!("{kind}, deepspeed{states}{host}"))?;
     // Stage 3 overlaps by default, the others only if it is set, and then the gradients' sums alone: updated
     // parameters are gathered before the step ends (`stage_1_and_2.py`). Without it stage 3 gathers on the
     // stream that computes (`parameter_offload.py`).

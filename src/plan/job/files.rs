@@ -4,7 +4,7 @@ use toml::{Table, Value};
 
 use super::draft::Draft;
 use super::row::{Row, model, rows};
-use super::{deepspeed, huggingface, megatron, serving, torchtitan};
+use super::{deepspeed, huggingface, megatron, serving, tensorrt, torchtitan};
 use crate::base::error::{Error, Result, nearest};
 use crate::plan::table::{Files, joined};
 
@@ -63,12 +63,14 @@ fn read(files: &dyn Files, name: &str) -> Result<Vec<Row>> {
         one(megatron::read(&text)?)
     } else if name.ends_with(".toml") {
         rows(&text, name)?
+    } else if tensorrt::is(&text) {
+        one(tensorrt::read(files, &text, name)?)
     } else if serving::is(&text) {
         one(serving::read(&text, name)?)
     } else {
         return Err(Error::input("this file is not a known kind of job").at(name.to_owned()).help(
             "name a config.json, torchtitan's TOML, Megatron-LM's arguments, DeepSpeed's JSON, \
-             arguments of vLLM or SGLang, or a job in TOML",
+             arguments of vLLM, SGLang or TensorRT-LLM, or a job in TOML",
         ));
     };
     for row in &mut found {
@@ -102,28 +104,77 @@ pub(crate) fn beside(files: &dyn Files, file: &str, mut draft: Draft) -> Result<
 
 const MODELS: &str = include_str!("models.toml");
 
-/// Ends of repositories' names that say how a model was trained on, not which widths it has.
-const TUNED: [&str; 9] =
-    ["instruct", "chat", "it", "base", "hf", "thinking", "2507", "dynamic", "quantized"];
+/// Ends of repositories' names that say how a model was trained on, or how it was made shorter, not which widths it has.
+const TUNED: [&str; 24] = [
+    "instruct",
+    "chat",
+    "it",
+    "base",
+    "pt",
+    "sft",
+    "dpo",
+    "hf",
+    "thinking",
+    "think",
+    "reasoning",
+    "plus",
+    "zero",
+    "terminus",
+    "preview",
+    "exp",
+    "dynamic",
+    "block",
+    "static",
+    "pertensor",
+    "kv",
+    "autoround",
+    "quantized",
+    "quark",
+];
 
-/// Ends that name the type of the weights, and the word for it.
-const STORED: [(&str, &str); 9] = [
+/// Ends that name the type of the weights, and the word for it; those that are ends of others come after them. NVIDIA's
+/// copies call NVFP4 `FP4` as well.
+const STORED: [(&str, &str); 20] = [
+    ("bf16", "bf16"),
+    ("mxfp8", "fp8"),
     ("fp8", "fp8"),
+    ("gptq-int8", "w8a16"),
     ("int8", "int8"),
     ("w8a8", "int8"),
+    ("w8a16", "w8a16"),
+    ("awq-int4", "awq"),
+    ("awq-4bit", "awq"),
     ("awq", "awq"),
     ("gptq", "gptq"),
     ("int4", "gptq"),
     ("w4a16", "gptq"),
-    ("nvfp4", "nvfp4"),
+    ("w4afp8", "w4afp8"),
+    ("bnb-4bit", "nf4"),
     ("mxfp4", "mxfp4"),
+    ("nvfp4-v2", "nvfp4"),
+    ("nvfp4", "nvfp4"),
+    ("fp4-v2", "nvfp4"),
+    ("fp4", "nvfp4"),
 ];
 
-/// A repository's name without its owner, in lower case.
+/// A repository's name without its owner, or a flavor's, in lower case.
 fn alone(name: &str) -> String {
-    let lower = name.to_ascii_lowercase();
+    let lower = name.to_ascii_lowercase().replace(' ', "-");
     let own = lower.rsplit('/').next().unwrap_or(&lower);
     own.strip_prefix("meta-").unwrap_or(own).to_owned()
+}
+
+/// A name without its last word, if this is one of those ends or the month of a release (`2507`), and the type of the
+/// weights if it names one.
+fn shorter(name: &str) -> Option<(&str, Option<&'static str>)> {
+    let without = |end: &str| name.strip_suffix(end)?.strip_suffix(['-', '.', '_']);
+    let stored = STORED.iter().find_map(|(end, kind)| Some((without(end)?, Some(*kind))));
+    let tuned = || TUNED.iter().find_map(|end| Some((without(end)?, None)));
+    let month = || {
+        let (before, end) = name.rsplit_once('-')?;
+        (end.len() == 4 && end.bytes().all(|c| c.is_ascii_digit())).then_some((before, None))
+    };
+    stored.or_else(tuned).or_else(month)
 }
 
 /// A repository's name without its owner and those ends, in lower case, and the type of the weights
@@ -131,15 +182,21 @@ fn alone(name: &str) -> String {
 fn plain(name: &str) -> (String, Option<&'static str>) {
     let own = alone(name);
     let (mut rest, mut stored) = (own.as_str(), None);
-    while let Some((before, end)) = rest.rsplit_once(['-', '.']) {
-        match STORED.iter().find(|(word, _)| *word == end) {
-            Some((_, kind)) => stored = Some(*kind),
-            None if TUNED.contains(&end) => {}
-            None => break,
-        }
-        rest = before;
+    while let Some((before, kind)) = shorter(rest) {
+        (rest, stored) = (before, stored.or(kind));
     }
     (rest.to_owned(), stored)
+}
+
+/// The letters that a name begins with, and the figures before its first size: `qwen` and `3.5` of
+/// `qwen3.5-397b-a17b`. Another release is another model.
+fn series(name: &str) -> (&str, String) {
+    let letters = name.find(|c: char| !c.is_ascii_alphabetic()).unwrap_or(name.len());
+    let is_size =
+        |word: &&str| word.starts_with(|c: char| c.is_ascii_digit()) && word.ends_with('b');
+    let words = name.split('-').take_while(|word| !is_size(word));
+    let figures = words.flat_map(str::chars).filter(|c| c.is_ascii_digit() || *c == '.');
+    (&name[..letters], figures.collect())
 }
 
 /// The type of weights that a repository's name ends with.
@@ -147,12 +204,12 @@ pub(super) fn stored(name: &str) -> Option<&'static str> {
     plain(name).1
 }
 
-/// The longest sequence of a release: its own, or that of most with these widths.
-fn context(name: &str, widths: &Table) -> Option<i64> {
-    let own = alone(name);
-    let releases = widths.get("contexts").and_then(Value::as_table).into_iter().flatten();
-    let mut release = releases.filter(|(release, _)| own.starts_with(&alone(release)));
-    release.next().map_or(widths.get("context"), |(_, longest)| Some(longest))?.as_integer()
+/// What a table says of a release, by the beginning of its name: its own, or what holds for most with these widths.
+fn of_release<'a>(name: &str, widths: &'a Table, own: &str, most: &str) -> Option<&'a Value> {
+    let alone_name = alone(name);
+    let releases = widths.get(own).and_then(Value::as_table).into_iter().flatten();
+    let mut release = releases.filter(|(release, _)| alone_name.starts_with(&alone(release)));
+    release.next().map_or_else(|| widths.get(most), |(_, value)| Some(value))
 }
 
 /// A model by a name of [`MODELS`], or by that of a repository with the same widths.
@@ -168,26 +225,38 @@ pub(crate) fn known(name: &str) -> Result<Draft> {
     }
     let (bare, stored) = plain(name);
     let by = |same: &dyn Fn(&str) -> bool| whole.iter().find(|one| names(*one).any(same));
-    let exact = by(&|other| other.eq_ignore_ascii_case(name));
+    let own = alone(name);
+    let exact = by(&|other| alone(other) == own);
     let stored = stored.filter(|_| exact.is_none());
     let found = exact.or_else(|| by(&|other| plain(other).0 == bare));
     match found.and_then(|(_, widths)| widths.as_table()) {
         Some(widths) => {
             let family = widths.get("family").and_then(Value::as_str).map(str::to_owned);
             let mut draft = Draft { model: Some(model(widths)?), family, ..Draft::default() };
-            let own = stored.or(widths.get("weights").and_then(Value::as_str));
-            draft.stored = own.map(str::to_owned);
-            draft.longest = context(name, widths).and_then(|longest| longest.try_into().ok());
+            let usual = || of_release(name, widths, "stored", "weights")?.as_str();
+            draft.stored = stored.or_else(usual).map(str::to_owned);
+            let longest = of_release(name, widths, "contexts", "context");
+            draft.longest = longest.and_then(Value::as_integer).and_then(|n| n.try_into().ok());
+            let chunked = widths.contains_key("attention_chunk");
+            draft.inferred.extend(huggingface::unpriced(draft.model.as_ref(), chunked));
             Ok(draft)
         }
         None => {
-            let known: Vec<&str> = whole.keys().map(String::as_str).collect();
             let all: Vec<_> = whole.iter().flat_map(names).map(|n| (plain(n).0, n)).collect();
-            let near = nearest(&bare, all.iter().map(|(bare, _)| bare.as_str()));
+            let (letters, figures) = series(&bare);
+            let same = all.iter().filter(|(bare, _)| series(bare).1 == figures);
+            let near = nearest(&bare, same.map(|(bare, _)| bare.as_str()));
             let near = near.and_then(|near| all.iter().find(|(bare, _)| bare == near));
+            let related: Vec<&str> =
+                whole.keys().map(String::as_str).filter(|key| series(key).0 == letters).collect();
             let help = match near {
                 Some((_, near)) => format!("did you mean `{near}`? or name its config.json too"),
-                None => format!("name its config.json too; known: {}", known.join(", ")),
+                None if related.is_empty() => {
+                    let mut all: Vec<&str> = whole.keys().map(|key| series(key).0).collect();
+                    all.dedup();
+                    format!("name its config.json too; known: models of {}", all.join(", "))
+                }
+                None => format!("name its config.json too; known: {}", related.join(", ")),
             };
             Err(Error::input(format!("the widths of `{name}` are not known")).help(help))
         }

@@ -6,7 +6,7 @@
 use serde_json::{Map, Value};
 
 use super::draft::Draft;
-use super::model::{Attention, Experts, Small, Transformer, Window};
+use super::model::{Attention, Experts, Indexer, Small, Transformer, Window};
 use super::weights;
 use crate::base::error::{Error, Result};
 
@@ -20,8 +20,14 @@ const FAMILIES: &[&str] = &[
     "qwen3_moe",
     "qwen2_moe",
     "phi3",
+    "gemma2",
     "gemma3",
     "glm4_moe",
+    "glm4v_moe",
+    "seed_oss",
+    "olmo2",
+    "olmo3",
+    "minimax_m2",
     "llama4",
     "deepseek_v2",
     "deepseek_v3",
@@ -32,9 +38,56 @@ const FAMILIES: &[&str] = &[
     "bloom",
 ];
 
+/// Families whose layers are those of another: only what is around them differs, or an indexer is beside attention.
+const VARIANTS: &[(&str, &str)] = &[
+    ("ministral3", "mistral"),
+    ("qwen2_vl", "qwen2"),
+    ("qwen2_5_vl", "qwen2"),
+    ("qwen3_vl", "qwen3"),
+    ("qwen3_vl_moe", "qwen3_moe"),
+    ("mistral4", "deepseek_v2"),
+    ("deepseek_v32", "deepseek_v3"),
+    ("glm_moe_dsa", "deepseek_v3"),
+];
+
+/// Families whose layers no widths of a job describe, and why.
+const APART: [(&[&str], &str); 4] = [
+    (
+        &[
+            "qwen3_next",
+            "qwen3_5",
+            "qwen3_5_moe",
+            "kimi_linear",
+            "bailing_hybrid",
+            "minimax",
+            "olmo_hybrid",
+            "nemotron_h",
+            "falcon_h1",
+            "granitemoehybrid",
+            "bamba",
+            "jamba",
+            "zamba2",
+            "mamba",
+            "mamba2",
+            "recurrent_gemma",
+            "lfm2",
+            "lfm2_moe",
+        ],
+        "layers with linear attention, a state space or convolutions, whose work and state have no price here",
+    ),
+    (
+        &["gemma4", "gemma3n", "mimo_v2_flash"],
+        "layers that differ in the heads of attention or in what they share",
+    ),
+    (&["deepseek_v4"], "layers that keep keys and values of several tokens as one"),
+    (&["nemotron-nas"], "layers that each have widths of their own"),
+];
+
 /// A configuration with its missing keys.
 struct Config<'a> {
     keys: &'a Map<String, Value>,
+    /// Those around the language model.
+    whole: &'a Map<String, Value>,
     missing: Vec<&'static str>,
 }
 
@@ -53,7 +106,8 @@ impl Config<'_> {
     }
 
     fn flag(&self, name: &str, absent: bool) -> bool {
-        self.keys.get(name).and_then(Value::as_bool).unwrap_or(absent)
+        let found = self.keys.get(name).or(self.whole.get(name));
+        found.and_then(Value::as_bool).unwrap_or(absent)
     }
 }
 
@@ -78,16 +132,9 @@ pub(super) fn read(text: &str, file: &str) -> Result<Draft> {
     let keys = whole.get("text_config").and_then(Value::as_object).unwrap_or(whole);
     let family = keys.get("model_type").or(whole.get("model_type")).and_then(Value::as_str);
     let family = family.unwrap_or("").trim_end_matches("_text");
-    if !FAMILIES.contains(&family) {
-        return Err(Error::input(format!("`{family}` is not a known family of models"))
-            .at(format!("{file}: model_type"))
-            .help(format!(
-                "known: {}; or write the widths as [model] of a job",
-                FAMILIES.join(", ")
-            )));
-    }
-    let mut config = Config { keys, missing: Vec::new() };
-    let model = transformer(&mut config, family);
+    let layers = layers_of(family).map_err(|error| error.at(format!("{file}: model_type")))?;
+    let mut config = Config { keys, whole, missing: Vec::new() };
+    let model = transformer(&mut config, layers);
     if !config.missing.is_empty() {
         let missing = config.missing.join(", ");
         return Err(Error::input(format!("the configuration lacks {missing}"))
@@ -103,11 +150,11 @@ pub(super) fn read(text: &str, file: &str) -> Result<Draft> {
     if config.maybe(&["num_nextn_predict_layers"]).unwrap_or(0) > 0 {
         draft.inferred.push("the module for predicting a second token is left out".to_owned());
     }
-    if config.maybe(&["attention_chunk_size"]).is_some() {
-        draft
-            .inferred
-            .push("attention inside chunks is counted over the whole sequence".to_owned());
+    if whole.get("vision_config").is_some_and(Value::is_object) {
+        draft.inferred.push("the part that reads images is left out".to_owned());
     }
+    let chunked = config.maybe(&["attention_chunk_size"]).is_some();
+    draft.inferred.extend(unpriced(draft.model.as_ref(), chunked));
     let quantized = keys.get("quantization_config").or(whole.get("quantization_config"));
     if let Some(quantized) = quantized.filter(|config| config.is_object()) {
         draft.stored = Some(weights::checkpoint(quantized));
@@ -115,6 +162,37 @@ pub(super) fn read(text: &str, file: &str) -> Result<Draft> {
     // What a server lets a sequence have unless it is told otherwise.
     draft.longest = config.maybe(&["max_position_embeddings"]);
     Ok(draft)
+}
+
+/// The family with the layers of a `model_type`.
+fn layers_of(family: &str) -> Result<&str> {
+    if FAMILIES.contains(&family) {
+        return Ok(family);
+    }
+    if let Some((_, same)) = VARIANTS.iter().find(|(variant, _)| *variant == family) {
+        return Ok(same);
+    }
+    let known: Vec<&str> =
+        FAMILIES.iter().chain(VARIANTS.iter().map(|(variant, _)| variant)).copied().collect();
+    Err(match APART.iter().find(|(families, _)| families.contains(&family)) {
+        Some((_, why)) => Error::unsupported(format!("`{family}` has {why}"))
+            .help("a model of about the same size whose layers are alike has as large weights: name that one"),
+        None => Error::input(format!("`{family}` is not a known family of models"))
+            .help(format!("known: {}; or write the widths as [model] of a job", known.join(", "))),
+    })
+}
+
+/// What attention of a model does that is not priced.
+pub(super) fn unpriced(model: Option<&Transformer>, chunked: bool) -> Vec<String> {
+    let chunked =
+        chunked.then(|| "attention inside chunks is counted over the whole sequence".to_owned());
+    let indexer = model.and_then(|model| model.indexer).map(|one| {
+        format!(
+            "attention is counted over all tokens, not over the {} that its indexer chooses, and without the indexer's scores",
+            one.tokens
+        )
+    });
+    chunked.into_iter().chain(indexer).collect()
 }
 
 /// Layers with a window: those of `layer_types`, otherwise those of the family's class.
@@ -131,7 +209,8 @@ fn window(config: &Config<'_>, family: &str, layers: u32) -> Option<Window> {
             let all = types.iter().cycle().take(layers as usize);
             all.filter(slides).count() as u32
         }
-        (None, "gpt_oss") => layers.div_ceil(2),
+        (None, "gpt_oss" | "gemma2") => layers.div_ceil(2),
+        (None, "olmo3") => layers - layers / 4,
         // The last of each so many sees everything.
         (None, "gemma3") => {
             layers - layers / config.maybe(&["sliding_window_pattern"]).unwrap_or(6).max(1)
@@ -148,13 +227,14 @@ fn transformer(config: &mut Config<'_>, family: &str) -> Transformer {
     let layers = config.need(&["num_hidden_layers", "n_layer"]);
     let hidden = config.need(&["hidden_size", "n_embd", "n_embed"]);
     // Gemma's files leave out values that equal the defaults of its class.
-    let gemma = family == "gemma3";
+    let gemma = matches!(family, "gemma2" | "gemma3");
     let usual = |config: &mut Config<'_>, names: &[&'static str], usual: u32| match gemma {
         true => config.maybe(names).unwrap_or(usual),
         false => config.need(names),
     };
     let heads = usual(config, &["num_attention_heads", "n_head"], 8);
-    let vocab = usual(config, &["vocab_size"], 262_208);
+    let words = if family == "gemma2" { 256_000 } else { 262_208 };
+    let vocab = usual(config, &["vocab_size"], words);
     let gpt = matches!(family, "gpt2" | "gpt_neox" | "bloom");
     let ffn = match family {
         "gpt2" | "bloom" => config.maybe(&["n_inner"]).unwrap_or(4 * hidden),
@@ -178,7 +258,7 @@ fn transformer(config: &mut Config<'_>, family: &str) -> Transformer {
     };
     let experts = experts(config, family, layers);
     let tied = match family {
-        "gpt2" | "bloom" | "gemma3" => config.flag("tie_word_embeddings", true),
+        "gpt2" | "bloom" | "gemma2" | "gemma3" => config.flag("tie_word_embeddings", true),
         _ => config.flag("tie_word_embeddings", false),
     };
     let positions = if family == "gpt2" { config.need(&["n_positions"]) } else { 0 };
@@ -186,7 +266,7 @@ fn transformer(config: &mut Config<'_>, family: &str) -> Transformer {
         layers,
         hidden,
         // A model whose layers all have experts has no dense width.
-        ffn: if matches!(family, "mixtral" | "gpt_oss") { 0 } else { ffn },
+        ffn: if matches!(family, "mixtral" | "gpt_oss" | "minimax_m2") { 0 } else { ffn },
         gated: !gpt,
         heads,
         attention,
@@ -195,10 +275,31 @@ fn transformer(config: &mut Config<'_>, family: &str) -> Transformer {
         positions,
         experts,
         window: window(config, family, layers),
+        indexer: indexer(config, layers),
         small: Small::default(),
     };
     model.small = small(config, family, &model, (kv_heads, head));
+    if let Some(one) = model.indexer {
+        // The norm of its keys, with a bias.
+        model.small.outside += u64::from(one.layers) * 2 * u64::from(one.width);
+    }
     model
+}
+
+/// What chooses tokens for attention: in every layer, or in those that `indexer_types` calls full.
+fn indexer(config: &Config<'_>, layers: u32) -> Option<Indexer> {
+    let types = config.keys.get("indexer_types").and_then(Value::as_array);
+    let full = types.map(|types| types.iter().filter(|kind| *kind == "full").count() as u32);
+    // `GlmMoeDsaConfig`: those before an offset, and then one of so many.
+    let every = config.maybe(&["index_topk_freq"]).unwrap_or(1).max(1);
+    let offset = config.maybe(&["index_skip_topk_offset"]).unwrap_or(2);
+    let by_step = || (0..layers).filter(|at| (at + 1).saturating_sub(offset).is_multiple_of(every));
+    Some(Indexer {
+        layers: full.unwrap_or_else(|| by_step().count() as u32),
+        heads: config.maybe(&["index_n_heads"])?,
+        width: config.maybe(&["index_head_dim"])?,
+        tokens: config.maybe(&["index_topk"])?,
+    })
 }
 
 fn experts(config: &mut Config<'_>, family: &str, layers: u32) -> Option<Experts> {
@@ -212,11 +313,11 @@ fn experts(config: &mut Config<'_>, family: &str, layers: u32) -> Option<Experts
         bias: false,
     };
     match family {
-        "mixtral" | "gpt_oss" => Some(Experts {
+        "mixtral" | "gpt_oss" | "minimax_m2" => Some(Experts {
             experts: config.need(&["num_local_experts"]),
             top_k: config.need(&["num_experts_per_tok", "experts_per_token"]),
             ffn: config.need(&["intermediate_size"]),
-            router_bias: family == "gpt_oss",
+            router_bias: family != "mixtral",
             bias: family == "gpt_oss",
             ..none
         }),
@@ -245,7 +346,7 @@ fn experts(config: &mut Config<'_>, family: &str, layers: u32) -> Option<Experts
                 ..none
             })
         }
-        "deepseek_v2" | "deepseek_v3" | "kimi_k2" | "glm4_moe" => {
+        "deepseek_v2" | "deepseek_v3" | "kimi_k2" | "glm4_moe" | "glm4v_moe" => {
             let dense = config.maybe(&["first_k_dense_replace"]).unwrap_or(0);
             let every = config.maybe(&["moe_layer_freq"]).unwrap_or(1).max(1);
             let ffn = config.need(&["moe_intermediate_size"]);
@@ -275,12 +376,22 @@ fn small(config: &Config<'_>, family: &str, model: &Transformer, kv: (u32, u32))
         "bloom" => Small { layer: 13 * h, outside: 4 * h },
         // Also a gate of the shared expert.
         "qwen2_moe" => Small { layer: norms + a * d + 2 * k * d + h, outside: end },
-        // Norms before and after both parts, and of queries and keys.
+        // Norms before and after both parts.
+        "gemma2" => Small { layer: 2 * norms, outside: end },
+        // Also of queries and keys.
         "gemma3" => Small { layer: 2 * norms + 2 * d, outside: end },
-        "glm4_moe" => {
-            let bias = if config.flag("attention_bias", false) { a * d + 2 * k * d } else { 0 };
+        "glm4_moe" | "glm4v_moe" => {
+            let usual = family == "glm4v_moe";
+            let bias = if config.flag("attention_bias", usual) { a * d + 2 * k * d } else { 0 };
             let norm = if config.flag("use_qk_norm", false) { 2 * d } else { 0 };
             Small { layer: norms + bias + norm, outside: end }
+        }
+        // Norms of all heads of queries and of keys at once.
+        "olmo2" | "olmo3" | "minimax_m2" => Small { layer: norms + a * d + k * d, outside: end },
+        "seed_oss" => {
+            let bias = if config.flag("attention_bias", true) { a * d + 2 * k * d } else { 0 };
+            let out = if config.flag("attention_out_bias", false) { h } else { 0 };
+            Small { layer: norms + bias + out, outside: end }
         }
         "qwen2" => Small { layer: norms + a * d + 2 * k * d, outside: end },
         "qwen3" | "qwen3_moe" => Small { layer: norms + 2 * d, outside: end },

@@ -1,9 +1,12 @@
-//! Megatron-LM's arguments, in a script or a list of them.
+//! Megatron-LM's arguments, in a script or a list of them, or under `MODEL_ARGS` of a YAML.
 //!
-//! Source: github.com/NVIDIA/Megatron-LM, `megatron/training/arguments.py`: names and defaults.
+//! Sources: github.com/NVIDIA/Megatron-LM, `megatron/training/arguments.py`: names and defaults;
+//! `tests/functional_tests/test_cases/*/*/model_config.yaml` and github.com/yanring/Megatron-MoE-ModelZoo,
+//! `model_configs/benchmarking`: the YAML.
 
 use super::arguments::Arguments;
 use super::draft::Draft;
+use super::files::known;
 use super::model::{Attention, Experts, Small, Transformer};
 use super::pattern;
 use crate::base::error::{Error, Result};
@@ -13,12 +16,20 @@ pub(super) fn is(text: &str) -> bool {
     text.contains("--num-layers") || text.contains("--tensor-model-parallel-size")
 }
 
+/// Whether the options are keys of a table: `--num-layers: 32`.
+fn is_yaml(text: &str) -> bool {
+    text.lines().any(|line| {
+        let key = line.trim_start().strip_prefix("--").and_then(|rest| rest.split_once(':'));
+        key.is_some_and(|(key, _)| key.chars().all(|c| c.is_ascii_alphanumeric() || c == '-'))
+    })
+}
+
 /// Reads arguments.
 ///
 /// # Errors
 /// A list of layers with experts that is not as long as the model.
 pub(super) fn read(text: &str) -> Result<Draft> {
-    let args = Arguments::of(text);
+    let args = if is_yaml(text) { Arguments::of_yaml(text) } else { Arguments::of(text) };
     let mut draft =
         Draft { inferred: args.open().collect(), starts: !old(&args), ..Draft::default() };
     model(&args, &mut draft)?;
@@ -101,6 +112,9 @@ const UNPRICED: &[&str] = &[
     "mtp-num-layers",
     "moe-latent-size",
     "enable-mhc-connections",
+    // Weights that only some ranks keep (`resolve_tensor_parallel_weight_shards`, megatron/core/model_parallel_config.py).
+    "tensor-parallel-num-weight-shards",
+    "expert-tensor-parallel-num-weight-shards",
     // Other types.
     "exp-avg-dtype",
     "exp-avg-sq-dtype",
@@ -119,8 +133,11 @@ const UNPRICED: &[&str] = &[
     "partition-activations",
     "checkpoint-in-cpu",
     "moe-layer-recompute",
+    "moe-paged-stash",
     // Other calls, or other bytes.
     "moe-expert-capacity-factor",
+    "moe-expert-rank-capacity-factor",
+    "hybrid-context-parallel",
     "cp-comm-type",
     "overlap-param-gather-with-optimizer-step",
     "outer-dp-sharding-strategy",
@@ -194,17 +211,32 @@ fn model(args: &Arguments, draft: &mut Draft) -> Result<()> {
         draft.asked.push(format!("model (--moe-layer-freq {frequency})"));
         return Ok(());
     }
-    draft.model = widths(args)?;
-    if draft.model.is_some() && !args.has("vocab-size") && !args.has("padded-vocab-size") {
-        draft.inferred.push(format!("{WORDS} words, as in GPT-2: the tokenizer is not read"));
+    let (words, whose) = words(args);
+    draft.model = widths(args, words)?;
+    if draft.model.is_some() && !args.has("padded-vocab-size") {
+        draft.inferred.extend(whose);
     }
     Ok(())
+}
+
+/// The size of the vocabulary: as given, that of the known model whose tokenizer is named, or GPT-2's; and where it
+/// comes from if it is not given.
+fn words(args: &Arguments) -> (u32, Option<String>) {
+    if let Some(words) = args.number(&["vocab-size"]) {
+        return (words, None);
+    }
+    let named = args.any(&["tokenizer-model"]);
+    let of = |name: &str| Some(known(name).ok()?.model?.vocab);
+    match named.and_then(|name| Some((name, of(name)?))) {
+        Some((name, words)) => (words, Some(format!("{words} words, as {name} has"))),
+        None => (WORDS, Some(format!("{WORDS} words, as in GPT-2: the tokenizer is not read"))),
+    }
 }
 
 /// The size of GPT-2's vocabulary, which Megatron's recipes train with.
 const WORDS: u32 = 50257;
 
-fn widths(args: &Arguments) -> Result<Option<Transformer>> {
+fn widths(args: &Arguments, words: u32) -> Result<Option<Transformer>> {
     let needed =
         ["num-layers", "hidden-size", "num-attention-heads"].map(|key| args.number(&[key]));
     let [Some(layers), Some(hidden), Some(heads)] = needed else { return Ok(None) };
@@ -231,7 +263,6 @@ fn widths(args: &Arguments) -> Result<Option<Transformer>> {
     let learned = args.any(&["position-embedding-type"]).is_none_or(|t| t == "learned_absolute");
     let positions =
         if learned { args.number(&["max-position-embeddings"]).unwrap_or(0) } else { 0 };
-    let words = args.number(&["vocab-size"]).unwrap_or(WORDS);
     let tp = args.number(&["tensor-model-parallel-size"]).unwrap_or(1);
     let multiple = args.number(&["make-vocab-size-divisible-by"]).unwrap_or(128) * tp;
     let experts = args.number(&["num-experts"]).map(|experts| Experts {
@@ -267,6 +298,7 @@ fn widths(args: &Arguments) -> Result<Option<Transformer>> {
         positions,
         experts,
         window: None,
+        indexer: None,
         small: Small { layer: 2 * norm + biases, outside: norm },
     }))
 }
@@ -320,7 +352,7 @@ fn recompute(args: &Arguments, draft: &mut Draft) -> Result<()> {
     let full = granularity == Some("full") || (early && granularity.is_none());
     let selective = args.has("recompute-activations") || granularity == Some("selective");
     // Attention's core is the default.
-    let modules = args.any(&["recompute-modules"]);
+    let modules = args.any(&["recompute-modules"]).map(|all| all.trim_matches(['[', ']']));
     let modules = modules.filter(|all| all.split(' ').any(|one| one != "core_attn"));
     let whole = |one: &str| {
         if ["mlp", "moe"].contains(&one) { one.to_owned() } else { "modules".to_owned() }

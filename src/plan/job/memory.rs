@@ -286,16 +286,20 @@ fn copy(job: &Job, n: f64) -> f64 {
     }
 }
 
-/// States of `params` that all have 16 bits: a parameter, a gradient, two moments.
+/// States of `params` that all have 16 bits: a parameter, a gradient, two moments. DeepSpeed's first stages update a
+/// copy of their part (`single_partition_of_fp32_groups`, deepspeed/runtime/zero/stage_1_and_2.py), the third one its
+/// part itself (`fp32_partitioned_groups_flat`, stage3.py).
 fn narrow(job: &Job, params: f64, n: f64) -> (f64, f64, f64) {
     let (whole, part) = (2.0 * params, 2.0 * params / n);
+    let deepspeed = job.sharding.framework == Framework::DeepSpeed;
+    let moments = if deepspeed { 3.0 * part } else { 2.0 * part };
     match job.sharding.shard {
         Shard::Nothing => (whole, whole, 2.0 * whole),
-        Shard::Optimizer => (whole, whole, 2.0 * part),
-        Shard::Gradients => (whole, part, 2.0 * part),
+        Shard::Optimizer => (whole, whole, moments),
+        Shard::Gradients => (whole, part, moments),
         Shard::Parameters => {
             // Whole until the last micro-batch.
-            let summed = if job.accumulates() { whole } else { 0.0 };
+            let summed = if job.accumulates() && !deepspeed { whole } else { 0.0 };
             (params * copy(job, n) + part, summed + part, 2.0 * part)
         }
     }

@@ -50,6 +50,18 @@ pub(crate) struct Window {
     pub tokens: u32,
 }
 
+/// What chooses the tokens that attention sees, by scores of its own (DeepSeek-V3.2, arXiv 2512.02556).
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Indexer {
+    /// Layers that have one; others see what an earlier one chose.
+    pub layers: u32,
+    pub heads: u32,
+    /// Width of a head, and of a token's only key.
+    pub width: u32,
+    /// Tokens that it chooses.
+    pub tokens: u32,
+}
+
 /// Norms and biases: small, but counted.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub(crate) struct Small {
@@ -75,39 +87,57 @@ pub(crate) struct Transformer {
     pub positions: u32,
     pub experts: Option<Experts>,
     pub window: Option<Window>,
+    pub indexer: Option<Indexer>,
     pub small: Small,
 }
 
 impl Transformer {
+    /// Weights of indexers, as a mean over all layers: of queries from attention's latent, of keys, and of the
+    /// weight of each head.
+    fn indexer_weights(&self) -> f64 {
+        let query = match self.attention {
+            Attention::Latent { query, .. } if query > 0 => query,
+            _ => self.hidden,
+        };
+        self.indexer.map_or(0.0, |one| {
+            let [n, w, h, q] = [one.heads, one.width, self.hidden, query].map(f64::from);
+            f64::from(one.layers) / f64::from(self.layers) * (q * n * w + h * w + h * n)
+        })
+    }
+
     /// Weights of attention's products in a layer.
     pub fn attention_weights(&self) -> f64 {
         let (h, a) = (f64::from(self.hidden), f64::from(self.heads));
-        match self.attention {
-            Attention::Grouped { kv_heads, head } => {
-                h * f64::from(head) * (2.0 * a + 2.0 * f64::from(kv_heads))
+        self.indexer_weights()
+            + match self.attention {
+                Attention::Grouped { kv_heads, head } => {
+                    h * f64::from(head) * (2.0 * a + 2.0 * f64::from(kv_heads))
+                }
+                Attention::Latent { query, latent, rope, nope, value } => {
+                    let [q, c, r, n, v] = [query, latent, rope, nope, value].map(f64::from);
+                    let queries = if query > 0 { h * q + q * a * (n + r) } else { h * a * (n + r) };
+                    queries + h * (c + r) + c * a * (n + v) + a * v * h
+                }
             }
-            Attention::Latent { query, latent, rope, nope, value } => {
-                let [q, c, r, n, v] = [query, latent, rope, nope, value].map(f64::from);
-                let queries = if query > 0 { h * q + q * a * (n + r) } else { h * a * (n + r) };
-                queries + h * (c + r) + c * a * (n + v) + a * v * h
-            }
-        }
     }
 
     /// Weights of a layer that a rank has beyond its part of attention's: of fewer heads of keys and values than
     /// ranks several have the same (`QKVParallelLinear` of vLLM and SGLang), and all have the products that go
-    /// to the latents (`fused_qkv_a_proj`, a `ReplicatedLinear`).
+    /// to the latents (`fused_qkv_a_proj`, a `ReplicatedLinear`) and an indexer (`Indexer`,
+    /// vllm/model_executor/models/deepseek_v2.py).
     pub fn attention_copies(&self, ranks: f64) -> f64 {
         let h = f64::from(self.hidden);
-        match self.attention {
-            Attention::Grouped { kv_heads, head } => {
-                let heads = f64::from(kv_heads);
-                2.0 * h * heads * f64::from(head) * (1.0 / ranks.min(heads) - 1.0 / ranks)
+        let indexer = self.indexer_weights() * (1.0 - 1.0 / ranks);
+        indexer
+            + match self.attention {
+                Attention::Grouped { kv_heads, head } => {
+                    let heads = f64::from(kv_heads);
+                    2.0 * h * heads * f64::from(head) * (1.0 / ranks.min(heads) - 1.0 / ranks)
+                }
+                Attention::Latent { query, latent, rope, .. } => {
+                    h * f64::from(query + latent + rope) * (1.0 - 1.0 / ranks)
+                }
             }
-            Attention::Latent { query, latent, rope, .. } => {
-                h * f64::from(query + latent + rope) * (1.0 - 1.0 / ranks)
-            }
-        }
     }
 
     /// a·d of attention's core: the mean of the widths of its two products.
@@ -140,12 +170,18 @@ impl Transformer {
     }
 
     /// Elements of a token's cache in a layer; TP divides them at most by the heads of keys and
-    /// values.
+    /// values. An indexer's key has 8 bits, half an element.
     pub fn cache_width(&self) -> f64 {
-        match self.attention {
-            Attention::Grouped { kv_heads, head } => 2.0 * f64::from(kv_heads) * f64::from(head),
-            Attention::Latent { latent, rope, .. } => f64::from(latent + rope),
-        }
+        let indexer = self.indexer.map_or(0.0, |one| {
+            f64::from(one.layers) / f64::from(self.layers) * f64::from(one.width) / 2.0
+        });
+        indexer
+            + match self.attention {
+                Attention::Grouped { kv_heads, head } => {
+                    2.0 * f64::from(kv_heads) * f64::from(head)
+                }
+                Attention::Latent { latent, rope, .. } => f64::from(latent + rope),
+            }
     }
 
     /// Layers, of which those with a window count by `share` of what it covers of the tokens.

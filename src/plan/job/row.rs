@@ -19,7 +19,7 @@
 use toml::{Table, Value};
 
 use super::draft::{Draft, KEYS};
-use super::model::{Attention, Experts, Small, Transformer, Window};
+use super::model::{Attention, Experts, Indexer, Small, Transformer, Window};
 use crate::base::error::{Error, Result, advice, did_you_mean};
 use crate::base::text_pos::Refused;
 
@@ -58,14 +58,16 @@ const MODEL: &[&str] = &[
     "mla",
     "moe",
     "window",
+    "indexer",
     "params_by_formula",
     "active_by_formula",
 ];
 /// The same of its tables.
-const TABLES: [(&str, &[&str]); 3] = [
+const TABLES: [(&str, &[&str]); 4] = [
     ("mla", &["q_lora", "kv_lora", "rope", "nope", "v"]),
     ("moe", &["layers", "experts", "top_k", "ffn", "shared_ffn"]),
     ("window", &["layers", "tokens"]),
+    ("indexer", &["layers", "heads", "width", "tokens"]),
 ];
 
 /// A job of a file, and whether only its memory is computed.
@@ -304,6 +306,21 @@ pub(super) fn model(table: &Table) -> Result<Transformer> {
             Some(Window { layers: of("layers")?.min(layers), tokens: of("tokens")? })
         }
     };
+    let indexer = match table.get("indexer").and_then(Value::as_table) {
+        None => None,
+        Some(indexer) => {
+            let of = |key: &str| {
+                width(indexer, key)?
+                    .ok_or_else(|| Error::input(format!("`indexer` has no `{key}`")))
+            };
+            Some(Indexer {
+                layers: of("layers")?.min(layers),
+                heads: of("heads")?,
+                width: of("width")?,
+                tokens: of("tokens")?,
+            })
+        }
+    };
     let (h, l) = (u64::from(hidden), u64::from(layers));
     // Only norms, or also the biases of GPT's products.
     let small = match gated {
@@ -323,6 +340,7 @@ pub(super) fn model(table: &Table) -> Result<Transformer> {
         positions: width(table, "learned_positions")?.unwrap_or(0),
         experts,
         window,
+        indexer,
         small,
     })
 }

@@ -169,7 +169,7 @@ fn sglang_spreads_experts_as_its_exchange_does() {
 /// Parameters of public configurations, as their safetensors hold them.
 #[test]
 fn parameters_follow_from_configurations_to_the_last_one() {
-    let cases: [(&'static str, f64, f64); 16] = [
+    let cases: [(&'static str, f64, f64); 25] = [
         (
             r#"{"model_type": "llama", "num_hidden_layers": 32, "hidden_size": 4096, "intermediate_size": 14336, "num_attention_heads": 32, "num_key_value_heads": 8, "vocab_size": 128256}"#,
             8_030_261_248.0,
@@ -248,6 +248,51 @@ fn parameters_follow_from_configurations_to_the_last_one() {
             14.25e9,
         ),
         (
+            r#"{"model_type": "gemma2", "num_hidden_layers": 42, "hidden_size": 3584, "intermediate_size": 14336, "num_attention_heads": 16, "num_key_value_heads": 8, "head_dim": 256, "sliding_window": 4096, "vocab_size": 256000}"#,
+            9_241_705_984.0,
+            9_241_705_984.0,
+        ),
+        (
+            r#"{"model_type": "qwen3_vl", "tie_word_embeddings": false, "vision_config": {}, "text_config": {"model_type": "qwen3_vl_text", "num_hidden_layers": 36, "hidden_size": 4096, "intermediate_size": 12288, "num_attention_heads": 32, "num_key_value_heads": 8, "head_dim": 128, "vocab_size": 151936}}"#,
+            8_190_735_360.0,
+            8_190_735_360.0,
+        ),
+        (
+            r#"{"model_type": "qwen3_vl_moe", "text_config": {"model_type": "qwen3_vl_moe_text", "num_hidden_layers": 94, "hidden_size": 4096, "intermediate_size": 12288, "moe_intermediate_size": 1536, "num_attention_heads": 64, "num_key_value_heads": 4, "head_dim": 128, "num_experts": 128, "num_experts_per_tok": 8, "vocab_size": 151936}}"#,
+            235.09e9,
+            22.19e9,
+        ),
+        (
+            r#"{"model_type": "minimax_m2", "num_hidden_layers": 62, "hidden_size": 3072, "intermediate_size": 1536, "num_attention_heads": 48, "num_key_value_heads": 8, "head_dim": 128, "num_local_experts": 256, "num_experts_per_tok": 8, "vocab_size": 200064}"#,
+            228.7e9,
+            11.03e9,
+        ),
+        (
+            r#"{"model_type": "mistral3", "text_config": {"model_type": "ministral3", "num_hidden_layers": 34, "hidden_size": 4096, "intermediate_size": 14336, "num_attention_heads": 32, "num_key_value_heads": 8, "head_dim": 128, "sliding_window": null, "vocab_size": 131072}}"#,
+            8.49e9,
+            8.49e9,
+        ),
+        (
+            r#"{"model_type": "seed_oss", "num_hidden_layers": 64, "hidden_size": 5120, "intermediate_size": 27648, "num_attention_heads": 80, "num_key_value_heads": 8, "head_dim": 128, "attention_bias": true, "attention_out_bias": false, "vocab_size": 155136}"#,
+            36.15e9,
+            36.15e9,
+        ),
+        (
+            r#"{"model_type": "olmo3", "num_hidden_layers": 64, "hidden_size": 5120, "intermediate_size": 27648, "num_attention_heads": 40, "num_key_value_heads": 8, "vocab_size": 100278, "sliding_window": 4096}"#,
+            32.23e9,
+            32.23e9,
+        ),
+        (
+            r#"{"model_type": "deepseek_v32", "num_hidden_layers": 61, "hidden_size": 7168, "intermediate_size": 18432, "moe_intermediate_size": 2048, "num_attention_heads": 128, "num_key_value_heads": 128, "n_routed_experts": 256, "n_shared_experts": 1, "num_experts_per_tok": 8, "first_k_dense_replace": 3, "q_lora_rank": 1536, "kv_lora_rank": 512, "qk_rope_head_dim": 64, "qk_nope_head_dim": 128, "v_head_dim": 128, "index_n_heads": 64, "index_head_dim": 128, "index_topk": 2048, "vocab_size": 129280}"#,
+            671.88e9,
+            38.40e9,
+        ),
+        (
+            r#"{"model_type": "glm_moe_dsa", "num_hidden_layers": 78, "hidden_size": 6144, "intermediate_size": 12288, "moe_intermediate_size": 2048, "num_attention_heads": 64, "n_routed_experts": 256, "n_shared_experts": 1, "num_experts_per_tok": 8, "first_k_dense_replace": 3, "q_lora_rank": 2048, "kv_lora_rank": 512, "qk_rope_head_dim": 64, "qk_nope_head_dim": 192, "v_head_dim": 256, "index_n_heads": 32, "index_head_dim": 128, "index_topk": 2048, "index_topk_freq": 4, "index_skip_topk_offset": 3, "vocab_size": 154880}"#,
+            743.38e9,
+            41.25e9,
+        ),
+        (
             r#"{"model_type": "bloom", "n_layer": 70, "hidden_size": 14336, "n_head": 112, "vocab_size": 250880}"#,
             176_247_271_424.0,
             176_247_271_424.0,
@@ -270,6 +315,12 @@ fn a_configuration_that_lacks_widths_names_them() {
     let unknown = r#"{"model_type": "made_up"}"#;
     let refused = drafts(&OneText(unknown), &["config.json".to_owned()]).unwrap_err();
     assert!(refused.what().contains("made_up"), "{refused}");
+    for (family, why) in [("qwen3_next", "linear attention"), ("gemma4", "heads of attention")] {
+        let text = format!(r#"{{"model_type": "{family}"}}"#);
+        let refused = drafts(&OneText(text.leak()), &["config.json".to_owned()]).unwrap_err();
+        assert!(refused.what().contains(why), "{refused}");
+        assert!(refused.to_string().contains("config.json: model_type"), "{refused}");
+    }
 }
 
 #[test]
@@ -289,14 +340,136 @@ fn a_repository_has_the_widths_of_what_it_was_made_from() {
         ("Qwen/Qwen3-30B-A3B-Instruct-2507", 48, None),
         ("TheBloke/Mixtral-8x7B-Instruct-v0.1-GPTQ", 32, Some("gptq")),
         ("deepseek-ai/DeepSeek-V3-Base", 61, Some("fp8")),
+        ("nvidia/DeepSeek-R1-FP4", 61, Some("nvfp4")),
+        ("nvidia/DeepSeek-R1-0528-NVFP4-v2", 61, Some("nvfp4")),
+        ("deepseek-ai/DeepSeek-V3-0324", 61, Some("fp8")),
+        ("nvidia/Llama-3.3-70B-Instruct-FP4", 80, Some("nvfp4")),
+        ("amd/Llama-3.1-405B-Instruct-FP8-KV", 126, Some("fp8")),
+        ("RedHatAI/Meta-Llama-3.1-8B-Instruct-quantized.w4a16", 32, Some("gptq")),
+        ("RedHatAI/Qwen2.5-72B-Instruct-FP8-dynamic", 80, Some("fp8")),
+        ("Qwen/Qwen2.5-72B-Instruct-GPTQ-Int4", 80, Some("gptq")),
+        ("Qwen/Qwen2.5-72B-Instruct-GPTQ-Int8", 80, Some("w8a16")),
+        ("Qwen/Qwen3-32B-FP8-Static-PerTensor", 64, Some("fp8")),
+        ("unsloth/gpt-oss-20b-BF16", 24, Some("bf16")),
+        ("mistralai/Mistral-Large-Instruct-2411", 88, None),
+        ("moonshotai/Kimi-K2-Instruct-0905", 61, Some("fp8")),
+        ("moonshotai/Kimi-K2-Thinking", 61, Some("w4a16 g32 experts")),
+        ("nvidia/Kimi-K2.5-NVFP4", 61, Some("nvfp4")),
     ] {
         assert_eq!(of(name), (layers, weights.map(str::to_owned)), "{name}");
     }
     let error = known("Qwen/Qwen3-235B-A23B-FP8").unwrap_err().to_string();
     assert!(error.contains("did you mean `qwen3-235b-a22b`?"), "{error}");
     let error = known("meta-llama/Llama-3.3-8B-Instruct").unwrap_err().to_string();
-    assert!(error.contains("did you mean `meta-llama/Llama-3.1-8B`?"), "{error}");
-    assert!(known("x/a-model").unwrap_err().to_string().contains("known: "));
+    assert!(error.contains("did you mean `meta-llama/Llama-3.3-70B`?"), "{error}");
+    // Another release is another model.
+    for (name, known_one) in [
+        ("Qwen/Qwen3.5-397B-A17B", "qwen3-235b-a22b"),
+        ("deepseek-ai/DeepSeek-V4-Pro", "deepseek-v3.2"),
+    ] {
+        let error = known(name).unwrap_err().to_string();
+        assert!(!error.contains("did you mean"), "{error}");
+        assert!(error.contains(known_one), "{error}");
+    }
+    assert!(known("x/a-model").unwrap_err().to_string().contains("known: models of deepseek, "));
+}
+
+/// Billions of parameters, and of those that a token uses, as model cards say: widths that were mistyped make others.
+#[test]
+fn known_models_have_the_parameters_of_their_cards() {
+    for (name, params, active) in [
+        ("Llama-3.2-1B", 1.23, 1.23),
+        ("Llama-3.2-3B", 3.21, 3.21),
+        ("Llama-4-Scout-17B-16E", 109.0, 17.0),
+        ("Llama-4-Maverick-17B-128E", 400.0, 17.0),
+        ("Qwen2.5-0.5B", 0.49, 0.49),
+        ("Qwen2.5-1.5B", 1.54, 1.54),
+        ("Qwen2.5-3B", 3.09, 3.09),
+        ("Qwen2.5-7B", 7.61, 7.61),
+        ("Qwen2.5-14B", 14.7, 14.7),
+        ("Qwen2.5-32B", 32.5, 32.5),
+        ("Qwen2.5-72B", 72.7, 72.7),
+        ("Qwen3-0.6B", 0.6, 0.6),
+        ("Qwen3-1.7B", 1.7, 1.7),
+        ("Qwen3-4B", 4.0, 4.0),
+        ("Qwen3-8B", 8.2, 8.2),
+        ("Qwen3-14B", 14.8, 14.8),
+        ("Qwen3-32B", 32.8, 32.8),
+        ("Qwen3-30B-A3B", 30.5, 3.3),
+        ("Qwen3-235B-A22B", 235.0, 22.0),
+        ("Qwen3-Coder-480B-A35B", 480.0, 35.0),
+        ("gemma-2-9b", 9.24, 9.24),
+        ("gemma-2-27b", 27.2, 27.2),
+        ("gemma-3-1b", 1.0, 1.0),
+        ("gemma-3-27b", 27.0, 27.0),
+        ("Mistral-7B-v0.3", 7.25, 7.25),
+        ("Mistral-Small-3.2-24B", 23.6, 23.6),
+        ("Mixtral-8x22B-v0.1", 141.0, 39.0),
+        ("Mistral-Large-Instruct-2407", 123.0, 123.0),
+        ("Ministral-3-8B", 8.4, 8.4),
+        ("Ministral-3-14B", 13.5, 13.5),
+        ("Mistral-Small-4-119B", 119.0, 6.5),
+        ("DeepSeek-V3.1", 671.0, 37.0),
+        ("Kimi-K2", 1030.0, 32.6),
+        ("Moonlight-16B-A3B", 16.0, 2.9),
+        ("GLM-4.5-Air", 106.0, 13.0),
+        ("GLM-5", 744.0, 41.0),
+        ("MiniMax-M2", 229.0, 11.0),
+        ("phi-4", 14.7, 14.7),
+        ("Phi-4-mini", 3.84, 3.84),
+        ("OLMo-2-1124-7B", 7.3, 7.3),
+        ("OLMo-2-0325-32B", 32.2, 32.2),
+        ("Seed-OSS-36B", 36.15, 36.15),
+        ("ERNIE-4.5-21B-A3B", 21.8, 3.35),
+        ("glm-4-9b-hf", 9.4, 9.4),
+    ] {
+        let model = known(name).unwrap().model.unwrap();
+        let near = |found: f64, stated: f64| (found / 1e9 / stated - 1.0).abs();
+        assert!(near(model.params(), params) < 0.015, "{name}: {}", model.params());
+        assert!(near(model.active(), active) < 0.04, "{name}: {}", model.active());
+    }
+}
+
+/// No name is that of two models, and a release in a table is found by its name.
+#[test]
+fn every_name_of_a_model_is_its_own() {
+    let whole: toml::Table = toml::from_str(include_str!("models.toml")).unwrap();
+    for (key, widths) in &whole {
+        let names = widths["names"].as_array().unwrap().iter().map(|name| name.as_str().unwrap());
+        for name in names.chain([key.as_str()]) {
+            let model = known(name).unwrap().model.unwrap();
+            assert_eq!(i64::from(model.layers), widths["layers"].as_integer().unwrap(), "{name}");
+            assert_eq!(i64::from(model.hidden), widths["hidden"].as_integer().unwrap(), "{name}");
+        }
+        for own in ["contexts", "stored"] {
+            let releases = widths.get(own).and_then(toml::Value::as_table);
+            for (release, value) in releases.into_iter().flatten() {
+                let draft = known(release).unwrap();
+                match own {
+                    "stored" => assert_eq!(draft.stored.as_deref(), value.as_str(), "{release}"),
+                    _ => assert_eq!(draft.longest.map(i64::from), value.as_integer(), "{release}"),
+                }
+            }
+        }
+    }
+}
+
+/// An indexer's weights and key are beside attention's; what it saves is said to have no price.
+#[test]
+fn an_indexer_is_counted_and_what_it_saves_is_named() {
+    let [with, without] = ["DeepSeek-V3.2", "DeepSeek-V3.1"].map(|name| known(name).unwrap());
+    let said = "not over the 2048 that its indexer chooses";
+    assert!(with.inferred.iter().any(|note| note.contains(said)), "{:?}", with.inferred);
+    assert!(without.inferred.is_empty());
+    let (with, without) = (with.model.unwrap(), without.model.unwrap());
+    // wq_b, wk and weights_proj of 61 layers (`DeepseekV32Indexer`, transformers 5.24).
+    let own = 61.0 * (1536.0 * 8192.0 + 7168.0 * 128.0 + 7168.0 * 64.0);
+    assert!((with.params() - without.params() - own).abs() < 1.0);
+    assert_eq!(with.cache_width() - without.cache_width(), 64.0);
+    // GLM-5.2 has 21 of them for 78 layers.
+    let [every, some] = ["GLM-5", "GLM-5.2"].map(|name| known(name).unwrap().model.unwrap());
+    let each = 2048.0 * 4096.0 + 6144.0 * 128.0 + 6144.0 * 32.0;
+    assert!((every.params() - some.params() - 57.0 * each).abs() < 1.0);
 }
 
 const MEGATRON: &str = "TP=2; CP=2
@@ -392,6 +565,63 @@ fn the_value_of_several_branches_is_named() {
     let said = draft("train.sh", format!("{MEGATRON}{model}").leak()).inferred.join("; ");
     assert!(said.contains("--num-layers 36 (not 24), --seq-length"), "{said}");
     assert_eq!(said.matches("--seq-length").count(), 1, "{said}");
+}
+
+/// The YAML of Megatron-LM's functional tests and of Megatron-MoE-ModelZoo has the options as keys.
+#[test]
+fn megatrons_yaml_is_read() {
+    const YAML: &str = "ENV_VARS:\n  NCCL_ALGO: Ring\nMODEL_ARGS:\n  # Network\n  --num-layers: 32\n  --hidden-size: 4096
+  --ffn-hidden-size: 14336\n  --num-attention-heads: 32\n  --group-query-attention: true\n  --num-query-groups: 8
+  --swiglu: true\n  --disable-bias-linear: true\n  --untie-embeddings-and-output-weights: true
+  --position-embedding-type: rope\n  --normalization: RMSNorm\n  --tensor-model-parallel-size: 2
+  --pipeline-model-parallel-size: ${PP}\n  --sequence-parallel: false\n  --moe-paged-stash: true
+  --recompute-granularity: selective\n  --recompute-modules: \"[core_attn mlp]\"
+  --tokenizer-model: meta-llama/Llama-3.1-8B\nTEST_TYPE: regular\n";
+    let found = draft("model_config.yaml", YAML);
+    assert_eq!(found.model.as_ref().unwrap().params(), 8_030_261_248.0);
+    assert_eq!((found.get("tp"), found.get("sequence_parallel")), (Some("2"), None));
+    assert_eq!(found.get("recompute"), Some("mlp"));
+    assert_eq!(found.asked, ["pp (--pipeline-model-parallel-size ${PP})"]);
+    assert_eq!(found.unread, ["--moe-paged-stash"]);
+    let says = |found: &Draft, what: &str| found.inferred.iter().any(|note| note == what);
+    assert!(says(&found, "128256 words, as meta-llama/Llama-3.1-8B has"), "{:?}", found.inferred);
+    // Without a known name the words stay GPT-2's, padded to a multiple of 128 for each rank.
+    let other = draft("a.yaml", YAML.replace("meta-llama/Llama-3.1-8B", "${DATA}/words").leak());
+    assert_eq!(other.model.as_ref().unwrap().vocab, 50_432);
+    assert!(says(&other, "50257 words, as in GPT-2: the tokenizer is not read"));
+}
+
+/// DeepSpeed's states in bf16: of ZeRO 3 no copies, of the stages before it one of the part that a rank updates.
+#[test]
+fn deepspeeds_states_in_bf16_are_half_as_large() {
+    let states = |stage: u32, bf16: &str| {
+        let text = format!(
+            r#"{{"train_batch_size": 64, "train_micro_batch_size_per_gpu": 1, "bf16": {{"enabled": true{bf16}}},
+                "zero_optimization": {{"stage": {stage}}}}}"#
+        );
+        let mut typed = Draft::default();
+        for (key, value) in [("machine", "dgx-h100"), ("gpus", "64"), ("sequence", "4096")] {
+            typed.put(key, value).unwrap();
+        }
+        typed.model_name = Some("llama3-8b".to_owned());
+        let job = typed.over(&draft("ds.json", text.leak()));
+        let job = job.job(&Machines::new(&BuiltIn), false).unwrap();
+        let peak = memory(&job);
+        [peak.parameters, peak.gradients, peak.optimizer].map(|bytes| bytes / job.model.params())
+    };
+    const BOTH: &str = r#", "bf16_master_weights_and_grads": true, "bf16_optimizer_states": true"#;
+    let near = |found: [f64; 3], expected: [f64; 3]| {
+        found.iter().zip(expected).all(|(a, b)| (a / b - 1.0).abs() < 1e-3)
+    };
+    assert!(near(states(1, BOTH), [2.0, 2.0, 6.0 / 64.0]), "{:?}", states(1, BOTH));
+    assert!(near(states(2, BOTH), [2.0, 2.0 / 64.0, 6.0 / 64.0]), "{:?}", states(2, BOTH));
+    // What is gathered ahead is the same.
+    let saved: f64 = states(3, "").iter().sum::<f64>() - states(3, BOTH).iter().sum::<f64>();
+    assert!((saved - 10.0 / 64.0).abs() < 1e-3, "{saved}");
+    let alone =
+        r#"{"zero_optimization": {"stage": 2}, "bf16": {"bf16_master_weights_and_grads": true}}"#;
+    let named = "bf16_master_weights_and_grads without bf16_optimizer_states";
+    assert_eq!(draft("ds.json", alone).unread, [named]);
 }
 
 /// A width that a script computes elsewhere is no reason for another one.
@@ -2229,11 +2459,56 @@ const QWEN: &str = r#"{"model_type": "qwen3", "num_hidden_layers": 64, "hidden_s
     "intermediate_size": 25600, "num_attention_heads": 64, "num_key_value_heads": 8, "head_dim": 128,
     "vocab_size": 151936, "max_position_embeddings": 40960}"#;
 
+/// trtllm-serve's arguments, below the YAML that it names or that its script writes.
+#[test]
+fn tensorrt_llms_server_is_read() {
+    const SERVE: &str =
+        "trtllm-serve nvidia/DeepSeek-R1-FP4 --tp_size 8 --ep_size 8 --max_batch_size 256";
+    const YAML: &str = "enable_attention_dp: true\ncuda_graph_config:\n  enable_padding: true\n  max_batch_size: 64
+kv_cache_config:\n  dtype: fp8 # short\n  free_gpu_memory_fraction: 0.8\nspeculative_config:\n  decoding_type: MTP\n";
+    const WRITES: &str = "MODEL=openai/gpt-oss-120b\ncat > o.yml <<EOF\nmax_batch_size: 16\nmoe_config:\n  backend: TRTLLM
+EOF\ntrtllm-serve serve --port 8000 ${MODEL} --tp_size 4 --max_num_tokens 4096 --config o.yml";
+    let files = Two(&[
+        ("a.sh", SERVE),
+        (
+            "b.sh",
+            "trtllm-serve nvidia/DeepSeek-R1-FP4 --tp_size 8 --ep_size 8 --extra_llm_api_options o.yml",
+        ),
+        ("c.sh", WRITES),
+        ("o.yml", YAML),
+    ]);
+    let of = |name: &str| {
+        let found = drafts(&files, &[name.to_owned()]).unwrap().remove(0).draft;
+        let mut typed = Draft::default();
+        typed.put("machine", "dgx-b200").unwrap();
+        typed.over(&found).serve(&Machines::new(&files)).unwrap()
+    };
+    let plain = of("a.sh");
+    assert_eq!(plain.engine.as_deref(), Some("tensorrt-llm"));
+    assert_eq!((plain.tp, plain.dp, plain.ep, plain.exchange), (8, 1, 8, Exchange::Reduce));
+    assert_eq!(
+        (plain.sequences, plain.chunk, plain.utilization, plain.cache),
+        (256, 8192, 0.9, 2.0)
+    );
+    // NVFP4 by the name.
+    assert_eq!(plain.weights.experts.bytes, 0.5625);
+    let apart = of("b.sh");
+    assert_eq!((apart.tp, apart.dp, apart.ep, apart.exchange), (1, 8, 8, Exchange::Gather));
+    // Not the batch of its graphs.
+    assert_eq!((apart.sequences, apart.utilization, apart.cache), (2048, 0.8, 1.0));
+    let says = |serve: &Serve, what: &str| serve.inferred.iter().any(|note| note.contains(what));
+    assert!(says(&apart, "without speculative decoding") && !says(&plain, "speculative"));
+    let writes = of("c.sh");
+    assert_eq!((writes.model.layers, writes.tp), (36, 4));
+    assert_eq!((writes.sequences, writes.chunk), (16, 4096));
+}
+
 /// A config.json beside a launch describes its model, in any order; of a known name it must be that model's.
 #[test]
 fn a_configuration_describes_what_a_launch_names() {
     let files = Two(&[
         ("a.sh", "vllm serve Qwen/Qwen3-32B -tp 2 --max-num-seqs 64"),
+        ("b.sh", "vllm serve acme/own-32b -tp 2"),
         ("known.sh", "vllm serve meta-llama/Llama-3.1-8B-FP8 -tp 2"),
         (
             "tt.toml",
@@ -2277,7 +2552,8 @@ fn a_configuration_describes_what_a_launch_names() {
         error.contains("32 layers of 4096 channels") && error.contains("qwen.json has 64"),
         "{error}"
     );
-    assert!(refused(&["a.sh"]).contains("the widths of `Qwen/Qwen3-32B` are not known"));
+    assert_eq!(of(&["a.sh"], "").serve(&machines).unwrap().model.layers, 64);
+    assert!(refused(&["b.sh"]).contains("the widths of `acme/own-32b` are not known"));
 }
 
 /// Weights of 4 bits meet activations of 16 (Marlin), so their products run at the rate of 16 bits.

@@ -124,6 +124,7 @@ fn memory(generation: Generation, link: LinkKind, title: &str) -> Bandwidth {
         Generation::Hopper if title.contains("H200") => 4.8e12,
         Generation::Hopper => 3.35e12,
         Generation::Blackwell if link == LinkKind::NvLink => 8e12,
+        Generation::Rubin => 22e12,
         _ => 0.864e12,
     })
 }

@@ -127,6 +127,7 @@ impl Features {
             Some(Generation::Volta | Generation::Turing) => 2,
             Some(Generation::Ampere) => 3,
             Some(Generation::Blackwell | Generation::Cdna4) => 5,
+            Some(Generation::Rubin) => 6,
             _ => 4,
         };
         let net = if hardware.is_rack() { Net::Rack } else { Net::of(hardware.network) };
