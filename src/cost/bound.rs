@@ -94,7 +94,7 @@ pub fn bound(shape: &Shape, size: Volume, fabric: &Fabric) -> Result<Bound> {
         alpha = alpha.min(tier.alpha()?);
     }
     // A switch that adds or multicasts reaches all ranks of its domain in one hop.
-    let mut latency = f64::from(least_messages(collective, ranks, together(tiers))) * alpha;
+    let mut latency = f64::from(least_messages_on(fabric, collective, ranks)?) * alpha;
     for (tier, switch) in tiers.iter().filter_map(|t| Some((t, t.switch?))) {
         let hop = switch.alpha.map_or(0.0, |a| a.0);
         let domains = tier.span.map_or(1, |s| ranks.div_ceil(s.get()));
@@ -133,6 +133,15 @@ pub(crate) fn switch_adds(fabric: &Fabric) -> bool {
 /// The same for what the links of a tier join.
 fn adds_in_switch(tier: &Tier) -> bool {
     tier.switch.is_some_and(|s| s.alu && s.multicast)
+}
+
+/// The same on the links of a machine.
+///
+/// # Errors
+/// More ranks than the machine joins.
+pub fn least_messages_on(fabric: &Fabric, collective: Collective, ranks: u32) -> Result<u32> {
+    let tiers = &fabric.tiers[..fabric.depth(ranks)?];
+    Ok(least_messages(collective, ranks, together(tiers)))
 }
 
 /// The messages that a rank may start at once: it has ports of its own on every tier, and those that share their rate

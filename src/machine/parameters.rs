@@ -618,9 +618,11 @@ fn share(text: &str) -> Result<Ratio> {
 }
 
 fn library(text: &str) -> Result<Library> {
-    Library::named(text).ok_or_else(|| {
-        let known = Library::ALL.iter().map(|library| library.id());
-        Error::input(format!("`{text}` is not a library")).help(advice(text, known))
+    let known = || Library::ALL.iter().map(|library| library.id());
+    Library::named(text).ok_or_else(|| match Library::printed(text) {
+        Some(other) => Error::input(format!("the rules of {other} are not known here"))
+            .help(format!("known: {}", known().collect::<Vec<_>>().join(", "))),
+        None => Error::input(format!("`{text}` is not a library")).help(advice(text, known())),
     })
 }
 

@@ -10,7 +10,7 @@ use crate::answer::notes::{self, Contradiction};
 use crate::base::collective::Collective;
 use crate::base::error::Result;
 use crate::base::quantity::{Bandwidth, Ratio, Seconds, SecondsPerByte, Volume};
-use crate::cost::bound::{bound, least_messages, least_share, switch_adds};
+use crate::cost::bound::{bound, least_messages_on, least_share, switch_adds};
 use crate::cost::price::{InTurn, Prepared, Price, busy, step_load};
 use crate::machine::fabric::Fabric;
 use crate::machine::presets::PORT_BUDGETS;
@@ -734,7 +734,7 @@ fn bound_view(query: &Query, total: Seconds) -> Result<BoundView> {
     let switch = switch_adds(fabric);
     let time = least.map(|least| with_launch(least.time(), query).0);
     Ok(BoundView {
-        messages: least_messages(shape.collective, shape.ranks, shape.ports),
+        messages: least_messages_on(fabric, shape.collective, shape.ranks)?,
         share: least_share(shape.collective, shape.ranks, switch).0,
         switch_adds: switch && shape.collective == Collective::AllReduce,
         latency_s: least.map(|least| least.latency.0),

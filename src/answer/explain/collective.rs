@@ -8,7 +8,7 @@ use crate::answer::notes::{self, Contradiction};
 use crate::base::collective::Collective;
 use crate::base::error::Result;
 use crate::base::quantity::Volume;
-use crate::cost::bound::{least_messages, least_share, switch_adds};
+use crate::cost::bound::{least_messages_on, least_share, switch_adds};
 use crate::cost::price::{Prepared, uses};
 use crate::machine::query::Query;
 use crate::model::algorithm::{Algorithm, Registry};
@@ -116,7 +116,7 @@ pub fn collective(registry: &Registry, query: &Query, sized: bool) -> Result<Exp
     let collective = query.shape.collective;
     // A barrier needs no size to be priced.
     let sized = sized || collective == Collective::Barrier;
-    let (n, ports) = (query.shape.ranks, query.shape.ports);
+    let n = query.shape.ranks;
     query.machine.fabric.depth(n)?;
     let adds = switch_adds(&query.machine.fabric);
     let (mut rows, mut refused) = (Vec::new(), Vec::new());
@@ -135,7 +135,7 @@ pub fn collective(registry: &Registry, query: &Query, sized: bool) -> Result<Exp
         used_by: used_by(collective),
         busbw_factor: busbw_formula(collective),
         busbw_factor_here: collective.busbw_factor(n).0,
-        least_messages: least_messages(collective, n, ports),
+        least_messages: least_messages_on(&query.machine.fabric, collective, n)?,
         least_share: least_share(collective, n, adds).0,
         switch_adds: adds && collective == Collective::AllReduce,
         question: question(query),
@@ -176,7 +176,7 @@ fn row(algorithm: &dyn Algorithm, query: &Query, sized: bool) -> AlgorithmRow {
     let needed = if shape.ranks > 1 { algorithm.ports_needed(&shape) } else { 0 };
     let open = named.pipelined && !sized && query.shape.params.segments.is_none();
     let n_alpha = (!open).then_some(phase.alpha + phase.switch);
-    let least = f64::from(least_messages(collective, shape.ranks, shape.ports));
+    let least = f64::from(least_messages_on(fabric, collective, shape.ranks).unwrap_or(0));
     let switched = phase.switch > 0.0;
     let sends = f64::from(shape.ports.sends(shape.ranks.saturating_sub(1)).max(1));
     let share = least_share(collective, shape.ranks, switch_adds(fabric)).0 / sends;

@@ -418,7 +418,8 @@ pub static TOPICS: &[Topic] = &[
             ]),
             Text(
                 "Messages: in one message's time a rank informs k others, so information spreads \
-                 by a factor of k + 1. Bytes: every element takes N − 1 transfers to be added up \
+                 by a factor of k + 1; k counts its ports of all tiers, and any number where messages share \
+                 a port. Bytes: every element takes N − 1 transfers to be added up \
                  and N − 1 to be spread, 2(N − 1)·M in all, of which the busiest rank sends at \
                  least the average. That is a bound on the maximum over ranks, not on each (K1). \
                  Each bound holds separately; their sum is not a bound.",

@@ -355,6 +355,9 @@ struct Content {
     state: usize,
 }
 
+/// Operations that are looked at to find steps without an order: a second.
+const MOST_LOOKED: usize = 1 << 22;
+
 /// The execution of the steps.
 struct Played<'a> {
     head: &'a Head,
@@ -634,22 +637,13 @@ impl<'a> Played<'a> {
         self.messages.push(Carried { from, to, op, chunks, round, send, store, line });
     }
 
-    /// Checks that steps which use one place, and of which one writes it, are in an order: thread blocks run at once.
+    /// Checks that steps which use one place, and of which one writes it and one is a copy or a sum of the GPU's own,
+    /// are in an order: thread blocks run at once. The order of messages is that of their chunks.
     fn check_slots(&self, program: &Program) -> Result<(), Refused> {
         let mut used: HashMap<Slot, (Option<usize>, Vec<usize>)> = HashMap::new();
-        let ordered = |first: usize, then: usize, slot: &Slot| {
-            if first == then || program.is_before(first, then, self.order) {
-                return Ok(());
-            }
-            let (one, other) = (program.line(first), program.line(then));
-            let what = format!(
-                "{} of gpu {} is used here and in line {}, and nothing defines which comes first",
-                shown(*slot),
-                slot.0,
-                one.min(other)
-            );
-            Err(Refused::at(one.max(other), what))
-        };
+        let is_local =
+            |node: usize| matches!(self.file.steps[node].kind, Kind::Copy | Kind::Reduce);
+        let mut work = 0;
         for &node in &self.order.nodes {
             let step = &self.file.steps[node];
             let from = || self.slots(step, step.from);
@@ -658,18 +652,41 @@ impl<'a> Played<'a> {
                 Kind::Nothing => continue,
                 Kind::Send | Kind::ReduceSend => (from()?, Vec::new()),
                 Kind::Receive | Kind::ReceiveSend => (Vec::new(), to()?),
-                Kind::Copy | Kind::ReceiveReduce | Kind::ReduceCopySend => (from()?, to()?),
+                // In place it may be a copy onto itself.
+                Kind::Copy => {
+                    from()?.into_iter().zip(to()?).filter(|(from, to)| from != to).unzip()
+                }
+                Kind::ReceiveReduce | Kind::ReduceCopySend => (from()?, to()?),
                 Kind::Reduce => ([from()?, to()?].concat(), to()?),
             };
+            let mut before: Vec<(usize, Slot)> = Vec::new();
             for slot in reads {
                 let (writer, readers) = used.entry(slot).or_default();
-                writer.map_or(Ok(()), |writer| ordered(writer, node, &slot))?;
+                before.extend(writer.map(|writer| (writer, slot)));
                 readers.push(node);
             }
             for slot in writes {
                 let (writer, readers) = used.entry(slot).or_default();
-                let before = readers.drain(..).chain(writer.replace(node));
-                before.into_iter().try_for_each(|earlier| ordered(earlier, node, &slot))?;
+                let others = readers.drain(..).chain(writer.replace(node));
+                before.extend(others.map(|other| (other, slot)));
+            }
+            before.retain(|(other, _)| *other != node && (is_local(*other) || is_local(node)));
+            let others: Vec<usize> = before.iter().map(|(other, _)| *other).collect();
+            let (first, looked) = program.unordered(&others, node, self.order);
+            if let Some((other, slot)) = before.iter().find(|(other, _)| Some(*other) == first) {
+                let (one, other) = (program.line(*other), program.line(node));
+                let what = format!(
+                    "{} of gpu {} is used here and in line {}, and nothing defines which comes first",
+                    shown(*slot),
+                    slot.0,
+                    one.min(other)
+                );
+                return Err(Refused::at(one.max(other), what));
+            }
+            work += looked;
+            // What takes longer is not looked for.
+            if work > MOST_LOOKED {
+                break;
             }
         }
         Ok(())

@@ -127,8 +127,23 @@ impl Program {
         path
     }
 
+    /// Those of `all` that come before `then` not in every allowed order, and the operations looked at.
+    pub fn unordered(&self, all: &[usize], then: usize, order: &Order) -> (Option<usize>, usize) {
+        let Some(least) = all.iter().map(|node| order.place[*node]).min() else { return (None, 0) };
+        let mut seen = BTreeSet::from([then]);
+        let mut open = vec![then];
+        while let Some(node) = open.pop() {
+            for &earlier in &self.nodes[node].after {
+                if order.place[earlier] >= least && seen.insert(earlier) {
+                    open.push(earlier);
+                }
+            }
+        }
+        (all.iter().copied().find(|node| !seen.contains(node)), seen.len())
+    }
+
     /// Whether `first` comes before `then` in every allowed order.
-    pub fn is_before(&self, first: usize, then: usize, order: &Order) -> bool {
+    fn is_before(&self, first: usize, then: usize, order: &Order) -> bool {
         let mut seen = BTreeSet::new();
         let mut open = vec![then];
         while let Some(node) = open.pop() {

@@ -8,7 +8,7 @@ use crate::base::words::words;
 use crate::machine::curve::{Observation, Placed, observations};
 use crate::machine::sample::DataType;
 use crate::measure::logs::{Imported, Measured, Table, Tested};
-use crate::model::algorithm::RunBy;
+use crate::model::algorithm::{Library, RunBy};
 
 words! {
     /// Machines whose times can be predicted about equally well.
@@ -149,7 +149,7 @@ const PCIE: Bandwidth = Bandwidth(64e9);
 const RENTED: &[&str] = &["aws", "azure", "gce", "gke", "gcp", "oci", "eks", "aks"];
 
 fn family(system: &str, library: &str, between: bool, peak: Bandwidth) -> Family {
-    let mpi = RunBy::named(library).is_some_and(RunBy::is_mpi);
+    let mpi = Library::is_mpi(library) || RunBy::named(library) == Some(RunBy::GpuMpi);
     let rented = RENTED.iter().any(|r| system.starts_with(r));
     match () {
         () if mpi && rented => Family::Cloud,

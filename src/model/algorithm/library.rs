@@ -37,7 +37,7 @@ struct Name {
     printed: &'static str,
     /// `None` where it may be any.
     by: Option<RunBy>,
-    /// Whether the evidence of what calls take has calls of it.
+    /// Whether the evidence of what calls take has calls of it, or, of a library of hosts, of MPI.
     learned: bool,
 }
 
@@ -68,8 +68,10 @@ const NAMES: &[Name] = &[
     name("openmpi", "Open MPI", RunBy::Hosts, true),
     name("ompi", "Open MPI", RunBy::Hosts, true),
     name("hpcx", "HPC-X", RunBy::Hosts, true),
+    name("hpc-x", "HPC-X", RunBy::Hosts, true),
     name("mvapich2", "MVAPICH2", RunBy::Hosts, true),
     name("mvapich", "MVAPICH", RunBy::Hosts, true),
+    name("intelmpi", "Intel MPI", RunBy::Hosts, true),
     name("intel", "Intel MPI", RunBy::Hosts, true),
     name("impi", "Intel MPI", RunBy::Hosts, true),
     name("craympich", "Cray MPICH", RunBy::Hosts, true),

@@ -91,6 +91,11 @@ impl Arguments {
         Self { found: lines.collect(), ..Self::default() }
     }
 
+    /// Adds arguments that stand above these.
+    pub fn put_above(&mut self, others: impl Iterator<Item = (String, String)>) {
+        self.found.extend(others);
+    }
+
     pub fn get(&self, key: &str) -> Option<&str> {
         self.found.get(key).map(String::as_str)
     }

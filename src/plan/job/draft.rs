@@ -104,6 +104,8 @@ pub(crate) struct Draft {
     pub only: Option<Doing>,
     /// A server's usual chunk is of all of its groups.
     pub of_all_groups: bool,
+    /// The most sequences of the graphs for decoding that SGLang captures; 0: none are.
+    pub captured: Option<u32>,
     /// What a reader inferred.
     pub inferred: Vec<String>,
     /// Keys that have no effect here.
@@ -206,6 +208,7 @@ impl Draft {
         self.called = self.called.or_else(|| base.called.clone());
         self.only = self.only.or(base.only);
         self.of_all_groups |= base.of_all_groups;
+        self.captured = self.captured.or(base.captured);
         self.inferred.extend(base.inferred.iter().cloned());
         self.unread.extend(base.unread.iter().cloned());
         self.asked.extend(base.asked.iter().cloned());
@@ -318,7 +321,6 @@ impl Draft {
             .help("`collcost plan FILE` and budgets answer for its decode, prefill and memory"))
     }
 
-    /// The job of a settled draft.
     /// What is missing, with what a file left open: that may have been given since.
     pub(super) fn with_asked<'a>(&'a self, mut missing: Vec<&'a str>) -> Vec<&'a str> {
         fn first(what: &str) -> &str {
@@ -334,6 +336,7 @@ impl Draft {
         missing
     }
 
+    /// The job of a settled draft.
     fn trained(&self, machines: &Machines<'_>, memory_only: bool) -> Result<Job> {
         self.flag("serve")?;
         let mut inferred = self.inferred.clone();

@@ -37,6 +37,7 @@ mod sent;
 mod serve;
 mod serving;
 mod shell;
+mod started;
 mod tensorrt;
 mod time;
 mod torchtitan;

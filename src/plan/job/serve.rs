@@ -251,7 +251,7 @@ impl Draft {
         }
         let missing = self.with_asked(missing);
         if let Some(first) = missing.first().and_then(|missing| missing.split(' ').next()) {
-            let example = if first == "machine" { "dgx-h100" } else { "8" };
+            let example = if first == "machine" { "dgx-h100" } else { "…" };
             return Err(Error::input(format!("the job does not say {}", missing.join(", ")))
                 .help(format!("write --set {first}={example}")));
         }
@@ -285,6 +285,8 @@ impl Draft {
             pp,
             groups,
             chunk: said.map(|each| each.saturating_mul(groups)),
+            running: self.count("sequences")?.map(|each| each.saturating_mul(groups)),
+            captured: self.captured,
             only: self.only,
             latent: matches!(model.attention, Attention::Latent { .. }),
             deepep: exchanged.starts_with("deepep"),

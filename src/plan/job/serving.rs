@@ -8,6 +8,7 @@ use super::arguments::Arguments;
 use super::draft::Draft;
 use super::serve::{COPIES, Doing, GATHER, REDUCE};
 use super::shell::{Statement, statements};
+use super::started::{Started, arguments, degree, named, started};
 use super::weights::by_checkpoint;
 use crate::base::error::{Error, Result};
 use crate::library::engines::{ENGINES, same};
@@ -30,7 +31,7 @@ const COMMANDS: [(&str, &str); 4] = [
 ];
 
 /// vLLM's image, which starts the server with the arguments behind it, where no command does.
-const IMAGE: (&str, &str) = ("vllm-openai", "vllm");
+const IMAGE: (&str, &str) = ("/vllm-openai", "vllm");
 
 /// Flags that change what runs, but are priced as if they were absent; those of one object may follow a dot.
 const UNPRICED: [(&[&str], &str); 17] = [
@@ -87,75 +88,16 @@ const LIKE: [(&str, &str); 2] = [
     ("megamoe", "the exchange that is one kernel with the experts as an exchange alone"),
 ];
 
-/// A server that a file starts.
-struct Server {
-    engine: &'static str,
-    /// What follows its command.
-    statement: Statement,
-}
-
 /// The servers of a script, each with its own part of a statement; none if nothing starts one.
-fn servers(all: &[Statement]) -> Vec<Server> {
+fn servers(all: &[Statement]) -> Vec<Started> {
     let found = started(all, &COMMANDS);
     if found.is_empty() { started(all, &[IMAGE]) } else { found }
-}
-
-/// The same of some starts.
-fn started(all: &[Statement], starts: &[(&str, &'static str)]) -> Vec<Server> {
-    let is_said = |text: &str| text.starts_with("echo ") || text.starts_with("printf ");
-    // Not `vllm server`.
-    let is_word = |rest: &str| !rest.starts_with(|c: char| c.is_ascii_alphanumeric());
-    let mut found = Vec::new();
-    for Statement { text, open } in all.iter().filter(|s| !is_said(&s.text)) {
-        let at = starts.iter().flat_map(|(start, engine)| {
-            text.match_indices(start).map(|(at, _)| (at, at + start.len(), *engine))
-        });
-        let mut at: Vec<_> = at.filter(|(_, from, _)| is_word(&text[*from..])).collect();
-        at.sort_unstable();
-        for (i, (_, from, engine)) in at.iter().enumerate() {
-            let to = at.get(i + 1).map_or(text.len(), |next| next.0);
-            let own = &text[*from..to];
-            // Behind it other commands follow.
-            let end = ENDS.iter().filter_map(|end| own.find(end)).min().unwrap_or(own.len());
-            let statement = Statement { text: own[..end].to_owned(), open: open.clone() };
-            found.push(Server { engine, statement });
-        }
-    }
-    found
-}
-
-/// What ends a command.
-const ENDS: [&str; 5] = [" && ", " || ", " | ", "; ", " & "];
-
-/// The assignments of the variables that are named in statements and that branches leave open.
-fn behind(servers: &[Server], all: &[Statement]) -> Vec<Statement> {
-    let mut texts: Vec<&str> = servers.iter().map(|s| s.statement.text.as_str()).collect();
-    let mut found: Vec<&Statement> = Vec::new();
-    while let Some(text) = texts.pop() {
-        let names = text.split('$').skip(1).map(|behind| {
-            let behind = behind.trim_start_matches('{');
-            behind.split(|c: char| !c.is_ascii_alphanumeric() && c != '_').next().unwrap_or("")
-        });
-        for name in names.filter(|name| !name.is_empty()) {
-            let sets = |s: &&Statement| {
-                let text = s.text.trim_start_matches("export ").trim_start_matches("local ");
-                text.strip_prefix(name).is_some_and(|rest| rest.starts_with(['=', '+']))
-            };
-            for statement in all.iter().filter(sets) {
-                if !found.contains(&statement) {
-                    found.push(statement);
-                    texts.push(&statement.text);
-                }
-            }
-        }
-    }
-    found.into_iter().cloned().collect()
 }
 
 /// Reads arguments of either server.
 ///
 /// # Errors
-/// Two servers that are not the same.
+/// Two servers that are not the same; groups that do not divide their ranks.
 pub(super) fn read(text: &str, file: &str) -> Result<Draft> {
     let yaml = file.ends_with(".yaml") || file.ends_with(".yml");
     let documents: Vec<&str> = if yaml { text.split("\n---").collect() } else { vec![text] };
@@ -178,15 +120,13 @@ pub(super) fn read(text: &str, file: &str) -> Result<Draft> {
         let sglang = text.contains("sglang") || args.any(&["model-path"]).is_some();
         return draft(&args, if sglang { "sglang" } else { "vllm" }, None, text);
     };
-    let behind = behind(&servers, &all);
-    let of = |servers: &[&Server]| {
-        let own = servers.iter().map(|server| server.statement.clone());
-        let args = Arguments::read(behind.iter().cloned().chain(own).collect());
+    let of = |servers: &[&Started]| {
+        let args = arguments(servers, &all);
         let called = servers.iter().find_map(|server| named(&server.statement.text));
         draft(&args, servers.first().map_or(first.engine, |s| s.engine), called.as_deref(), text)
     };
     // Those of branches are one server, of which a run decides.
-    let mut sure: Vec<&Server> = servers.iter().filter(|s| s.statement.open.is_none()).collect();
+    let mut sure: Vec<&Started> = servers.iter().filter(|s| s.statement.open.is_none()).collect();
     sure.sort_by(|a, b| a.statement.text.cmp(&b.statement.text));
     sure.dedup_by(|a, b| a.statement.text == b.statement.text);
     if sure.len() > MOST {
@@ -196,10 +136,16 @@ pub(super) fn read(text: &str, file: &str) -> Result<Draft> {
     let mut each = sure.iter().map(|server| of(&[*server])).collect::<Result<Vec<Draft>>>()?;
     // A command may only name the image, or what another starts.
     each.retain(|draft| draft.called.is_some());
-    if let Some(other) = each.iter().find(|other| !alike(&each[0], other)) {
-        let [one, other] = [&each[0], other].map(|draft| draft.called.clone().unwrap_or_default());
+    if let Some(differing) = each.iter().find(|other| !alike(&each[0], other)) {
+        let [one, other] =
+            [&each[0], differing].map(|draft| draft.called.clone().unwrap_or_default());
+        let differs = ["engine", "tp", "dp", "pp", "ep"].iter().find_map(|key| {
+            let [one, other] = [&each[0], differing].map(|draft| draft.get(key).unwrap_or("1"));
+            (one != other).then(|| format!("one with {key} {one} and one with {key} {other}"))
+        });
+        let differs = differs.unwrap_or_else(|| "one prefills, and one decodes".to_owned());
         let what = match one == other {
-            true => format!("it starts several servers of {one} that are not the same"),
+            true => format!("it starts several servers of {one}: {differs}"),
             false => format!("it starts servers of {one} and of {other}"),
         };
         return Err(Error::input(what).at(file.to_owned()).help("keep one of them in the file"));
@@ -225,16 +171,7 @@ fn draft(args: &Arguments, engine: &str, called: Option<&str>, text: &str) -> Re
     let sglang = engine == "sglang";
     let called = args.any(&["model-path", "model"]).or(called);
     draft.called = called.map(str::to_owned);
-    let mut degree = |key: &str, names: &[&str]| {
-        let value = args.any(names)?;
-        let found = value.parse::<u32>().ok();
-        if found.is_none() {
-            let name = names.iter().find(|name| args.any(&[name]).is_some()).unwrap_or(&key);
-            let dashes = if name.starts_with('-') { "" } else { "--" };
-            draft.asked.push(format!("{key} ({dashes}{name} {value})"));
-        }
-        found
-    };
+    let mut degree = |key: &str, names: &[&str]| degree(&mut draft, args, key, names);
     let tp = degree("tp", &["tensor-parallel-size", "tp-size", "tp", "-tp"]);
     let dp = degree("dp", &["data-parallel-size", "dp-size", "dp", "-dp"]);
     let pp = degree("pp", &["pipeline-parallel-size", "pp-size", "pp", "-pp"]);
@@ -245,22 +182,43 @@ fn draft(args: &Arguments, engine: &str, called: Option<&str>, text: &str) -> Re
     let (all, dp) = (tp.unwrap_or(1), apart.or(dp));
     let replicas = dp.unwrap_or(1);
     let attention = if inside { (all / replicas.max(1)).max(1) } else { all };
-    for (key, value) in [("tp", tp.map(|_| attention)), ("dp", dp), ("pp", pp)] {
-        if let Some(value) = value {
-            draft.put(key, value.to_string())?;
-        }
+    if inside && replicas > 0 && !all.is_multiple_of(replicas) && tp.is_some() {
+        let what = format!("tp {all} is not divided by its {replicas} groups of attention");
+        return Err(Error::input(what).at("tp, dp").help("write a dp that divides tp"));
+    }
+    let of_ranks = |asked: &String| asked.starts_with("tp ") || asked.starts_with("dp ");
+    let is_open = draft.asked.iter().any(of_ranks);
+    let mut degrees = vec![("tp", tp.map(|_| attention)), ("dp", dp), ("pp", pp)];
+    if inside && is_open {
+        // The attention's TP follows from both.
+        degrees.drain(..2);
+        draft.asked.retain(|asked| !of_ranks(asked));
+        draft.asked.push("tp (of attention: that of the server over its groups)".to_owned());
+        draft.asked.push("dp (the groups of attention)".to_owned());
     }
     draft.of_all_groups = inside;
     let backend = args.any(&["all2all-backend", "moe-a2a-backend"]);
     let backend = backend.or_else(|| variable(text, BACKEND)).unwrap_or("");
     let deepep = backend.contains("deepep") || args.has("enable-deepep-moe");
     let spread = args.has("enable-expert-parallel") || args.has("-ep");
-    let ep = match sglang {
-        true if deepep || args.has("enable-ep-moe") || spans_tp(backend) => all,
-        false if spread => attention.saturating_mul(replicas),
-        _ => ep.unwrap_or(1),
+    let follows = match sglang {
+        true if deepep || args.has("enable-ep-moe") || spans_tp(backend) => Some(all),
+        false if spread => Some(attention.saturating_mul(replicas)),
+        _ => None,
     };
-    draft.put("ep", ep.to_string())?;
+    match follows {
+        Some(_) if is_open => draft.asked.push("ep (all ranks that share experts)".to_owned()),
+        follows => degrees.push(("ep", follows.or(ep))),
+    }
+    for (key, value) in degrees {
+        if let Some(value) = value {
+            draft.put(key, value.to_string())?;
+        }
+    }
+    draft.captured = match args.number(&["cuda-graph-max-bs", "cuda-graph-max-bs-decode"]) {
+        _ if args.has("disable-cuda-graph") => Some(0),
+        found => found,
+    };
     put_sizes(args, &mut draft, if inside { replicas.max(1) } else { 1 })?;
     draft.put("engine", engine)?;
     draft.only = match args.any(&["disaggregation-mode"]) {
@@ -286,6 +244,9 @@ fn draft(args: &Arguments, engine: &str, called: Option<&str>, text: &str) -> Re
     let switches = switches(args, engine, text);
     if !switches.is_empty() {
         draft.put("env", switches.join(" "))?;
+    }
+    if args.has("disable-custom-all-reduce") {
+        draft.put("custom_all_reduce", "false")?;
     }
     if let Some(fused) = fused_norm(args, sglang) {
         draft.put("fused_norm", fused.to_string())?;
@@ -347,6 +308,9 @@ fn put_sizes(args: &Arguments, draft: &mut Draft, groups: u32) -> Result<()> {
                 draft.inferred.push("the length that fits is asked for: set context".to_owned());
             }
             "context" => draft.put(key, counted(value))?,
+            "chunk" if value == "-1" => {
+                draft.inferred.push("prompts in one piece are asked for: set chunk".to_owned());
+            }
             "chunk" | "sequences" if !names.contains(&"max-num-seqs") => {
                 let all = counted(value);
                 draft.put(key, all.parse().map_or(all, share))?;
@@ -364,8 +328,9 @@ fn put_sizes(args: &Arguments, draft: &mut Draft, groups: u32) -> Result<()> {
 /// What the rules of all-reduces read of an engine's flags and of variables in a text, as `NAME=VALUE`.
 fn switches(args: &Arguments, engine: &str, text: &str) -> Vec<String> {
     let known = ENGINES.iter().filter(|known| known.id == engine).flat_map(|of| of.variables);
-    // Flags for fusing are more than one, see `fused_norm`.
-    let known = known.filter(|name| !same(name, "enable_flashinfer_allreduce_fusion"));
+    // These have keys of their own.
+    let own = ["enable_flashinfer_allreduce_fusion", "disable_custom_all_reduce"];
+    let known = known.filter(|name| !own.iter().any(|own| same(name, own)));
     let set = |name: &&&str| {
         let flag = name.replace('_', "-");
         let typed = args.get(&flag).map(|value| if value.is_empty() { "1" } else { value });
@@ -417,25 +382,11 @@ fn command(yaml: &str) -> Option<String> {
         line.replace(['[', ']', ',', '"', '\''], " ")
     };
     let lines: Vec<String> = yaml.lines().map(plain).collect();
-    let line = lines.join(" ");
+    let words: Vec<&str> = lines.iter().flat_map(|line| line.split_whitespace()).collect();
+    let line = words.join(" ");
     let is_flag = |word: &str| {
         word.strip_prefix("--")
             .is_some_and(|key| key.starts_with(|c: char| c.is_ascii_alphabetic()))
     };
     line.split_whitespace().any(is_flag).then_some(line)
-}
-
-/// The model behind a server's command: not the value of a flag, unless it has the slash of a repository.
-fn named(behind: &str) -> Option<String> {
-    let mut last = "";
-    let odd = |word: &str| word.starts_with(['\\', ':', '@', '.']) || word.ends_with(':');
-    let model = behind
-        .split_whitespace()
-        .map(|word| word.trim_matches(['"', '\'', '`']))
-        .filter(|word| !odd(word));
-    let model = model.filter(|word| !word.is_empty() && *word != "&").find(|word| {
-        let flag = std::mem::replace(&mut last, word).starts_with('-');
-        !word.starts_with('-') && (!flag || word.contains('/'))
-    });
-    model.map(str::to_owned)
 }

@@ -152,12 +152,14 @@ impl Script {
     /// not set.
     fn assign(&mut self, part: &str, open: bool) {
         if let Some(inner) = part.strip_prefix(": ") {
-            let inner = inner.trim_matches(['"', '\'']).strip_prefix("${");
-            let set = inner.and_then(|inner| inner.strip_suffix('}')?.split_once(":="));
-            if let Some((name, value)) = set
-                && !self.variables.values.contains_key(name)
-            {
-                self.set(name, value, open);
+            for word in inner.split_whitespace() {
+                let word = word.trim_matches(['"', '\'']).strip_prefix("${");
+                let set = word.and_then(|word| word.strip_suffix('}')?.split_once(":="));
+                if let Some((name, value)) = set
+                    && !self.variables.values.contains_key(name)
+                {
+                    self.set(name, value, open);
+                }
             }
             return;
         }
@@ -208,7 +210,7 @@ impl Script {
 }
 
 /// A value at the begin of a text, and what follows it.
-fn value(text: &str) -> (&str, &str) {
+pub(super) fn value(text: &str) -> (&str, &str) {
     let end = match text.chars().next() {
         Some(quote @ ('"' | '\'')) => text[1..].find(quote).map(|at| at + 2),
         Some('(') => None,
@@ -230,10 +232,11 @@ fn first(part: &str) -> (&str, &str) {
 
 /// A statement without `then` and `else` before it.
 fn inner(part: &str) -> &str {
-    match first(part) {
-        ("then" | "else", rest) => inner(rest),
-        _ => part,
+    let mut part = part;
+    while let ("then" | "else", rest) = first(part) {
+        part = rest;
     }
+    part
 }
 
 /// Without comments: from a `#` that begins a word outside quotes to the end of its line.
@@ -310,10 +313,16 @@ fn parts(line: &str) -> Vec<&str> {
 fn expanded(line: &str, known: &Known) -> String {
     let mut out = String::with_capacity(line.len());
     let mut rest = line;
+    let mut has_sums = true;
     while let Some(at) = rest.find('$') {
         out.push_str(&rest[..at]);
         let after = &rest[at + 1..];
-        if let Some((inside, behind)) = after.strip_prefix("((").and_then(|a| a.split_once("))")) {
+        let sum = after.strip_prefix("((").filter(|_| has_sums).and_then(|sum| {
+            let found = sum.split_once("))");
+            has_sums = found.is_some();
+            found
+        });
+        if let Some((inside, behind)) = sum {
             // The end of an inner pair may touch it.
             let inner = inside.matches('(').count() > inside.matches(')').count();
             let (inside, behind) = match behind.strip_prefix(')') {
@@ -344,8 +353,13 @@ fn expanded(line: &str, known: &Known) -> String {
                 (&after[..end], end)
             }
         };
+        let sign = inner.find(|c: char| !c.is_ascii_alphanumeric() && c != '_');
+        let (name, behind) = inner.split_at(sign.unwrap_or(inner.len()));
         let signs = [":-", ":=", "-", "="];
-        let (name, absent) = signs.iter().find_map(|s| inner.split_once(s)).unwrap_or((inner, ""));
+        let absent = signs.iter().find_map(|sign| behind.strip_prefix(sign));
+        // Other expansions are not followed.
+        let name = if absent.is_some() { name } else { inner };
+        let absent = absent.unwrap_or("");
         let name = name.trim_end_matches("[@]").trim_end_matches("[*]");
         match known.take(name) {
             Some(value) => out.push_str(value),
@@ -381,15 +395,17 @@ fn holds(condition: &str, known: &Known) -> Option<bool> {
 
 /// One comparison.
 fn term(words: &[String]) -> Option<bool> {
+    let bare = words.iter().position(|word| word != "!").unwrap_or(words.len());
+    if bare > 0 {
+        return term(&words[bare..]).map(|holds| holds != (bare % 2 == 1));
+    }
     let bracket = |w: &&str| !matches!(*w, "[" | "]" | "[[" | "]]" | "test");
     let words: Vec<&str> = words.iter().map(String::as_str).filter(bracket).collect();
     let open = |word: &str| word.contains(['$', '`', '*', '?']);
     let number = |word: &str| word.parse::<i64>().ok();
     match words.as_slice() {
-        ["!", rest @ ..] => {
-            let rest: Vec<String> = rest.iter().map(|w| (*w).to_owned()).collect();
-            term(&rest).map(|holds| !holds)
-        }
+        // Inside brackets.
+        ["!", ..] => term(&words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>()),
         ["-z"] => Some(true),
         ["-n"] => Some(false),
         // A variable that the script does not set is usually not set at all.

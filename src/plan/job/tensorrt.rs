@@ -6,10 +6,10 @@
 
 use std::collections::BTreeMap;
 
-use super::arguments::Arguments;
 use super::draft::Draft;
 use super::serve::{Doing, GATHER, REDUCE};
 use super::shell::statements;
+use super::started::{arguments, degree, named, started};
 use crate::base::error::Result;
 use crate::plan::table::{Files, joined};
 
@@ -44,8 +44,14 @@ pub(super) fn is(text: &str) -> bool {
 /// # Errors
 /// A value that is none of the key.
 pub(super) fn read(files: &dyn Files, text: &str, file: &str) -> Result<Draft> {
-    let mut draft = Draft { called: named(text), ..Draft::default() };
-    let args = Arguments::of(text);
+    let all = statements(text);
+    let started = started(&all, &[(COMMAND, "tensorrt-llm")]);
+    let called = started.iter().find_map(|command| {
+        let behind = command.statement.text.trim_start();
+        named(behind.strip_prefix("serve ").unwrap_or(behind))
+    });
+    let mut draft = Draft { called, ..Draft::default() };
+    let mut args = arguments(&started.iter().collect::<Vec<_>>(), &all);
     let mut own = BTreeMap::new();
     match args.any(&["config", "extra-llm-api-options"]) {
         _ if !text.contains(COMMAND) => own = options(text),
@@ -57,22 +63,23 @@ pub(super) fn read(files: &dyn Files, text: &str, file: &str) -> Result<Draft> {
         },
         None => {}
     }
-    let said = |keys: &[&str]| {
-        let above = keys.iter().find_map(|key| own.get(*key).map(String::as_str));
-        above.or_else(|| args.any(keys)).filter(|value| !matches!(*value, "null" | "None"))
-    };
-    let count = |keys: &[&str]| said(keys).and_then(|text| text.parse::<u32>().ok()).unwrap_or(1);
-    let tp = count(&["tensor-parallel-size", "tp-size"]);
+    args.put_above(own.into_iter().filter(|(_, value)| !matches!(&**value, "null" | "None")));
+    let mut degree = |key: &str, names: &[&str]| degree(&mut draft, &args, key, names);
+    let tp = degree("tp", &["tensor-parallel-size", "tp-size"]);
+    let pp = degree("pp", &["pipeline-parallel-size", "pp-size"]);
+    let ep = degree("ep", &["moe-expert-parallel-size", "ep-size"]);
     // Each rank then attends to sequences of its own, with whole dense layers (`_compute_mlp_tp_size`,
     // tensorrt_llm/_torch/models/modeling_deepseekv3.py).
-    let apart = own.get("enable-attention-dp").is_some_and(|value| value == "true");
-    let (attention, replicas) = if apart { (1, tp) } else { (tp, 1) };
+    let apart = args.get("enable-attention-dp") == Some("true");
+    let degrees =
+        if apart { [("tp", tp.map(|_| 1)), ("dp", tp)] } else { [("tp", tp), ("dp", Some(1))] };
     draft.put("serve", "true")?;
     draft.put("engine", "tensorrt-llm")?;
-    draft.put("tp", attention.to_string())?;
-    draft.put("dp", replicas.to_string())?;
-    draft.put("pp", count(&["pipeline-parallel-size", "pp-size"]).to_string())?;
-    draft.put("ep", count(&["moe-expert-parallel-size", "ep-size"]).to_string())?;
+    for (key, value) in degrees.into_iter().chain([("pp", pp), ("ep", ep)]) {
+        if let Some(value) = value {
+            draft.put(key, value.to_string())?;
+        }
+    }
     draft.put("all2all", if apart { GATHER } else { REDUCE })?;
     if apart {
         draft.inferred.push(
@@ -95,46 +102,29 @@ pub(super) fn read(files: &dyn Files, text: &str, file: &str) -> Result<Draft> {
     ];
     for (key, names) in keys {
         let usual = || USUAL.iter().find(|(usual, _)| *usual == key).map(|(_, value)| *value);
-        if said(names).is_none()
+        if args.any(names).is_none()
             && let Some(value) = usual()
         {
             draft.inferred.push(format!("{key} {value}: the default of {COMMAND}"));
         }
-        if let Some(value) = said(names).or_else(usual) {
+        if let Some(value) = args.any(names).or_else(usual) {
             draft.put(key, value)?;
         }
     }
     draft.inferred.push(
         "utilization is a part of all memory; TensorRT-LLM's is one of what weights leave, where somewhat more fits".to_owned(),
     );
-    draft.only = match said(&["server-role"]).map(str::to_ascii_lowercase).as_deref() {
+    draft.only = match args.any(&["server-role"]).map(str::to_ascii_lowercase).as_deref() {
         Some("context") => Some(Doing::Prefill),
         Some("generation") => Some(Doing::Decode),
         _ => None,
     };
     for (keys, what) in UNPRICED {
-        if said(keys).is_some_and(|value| value != "1") {
+        if args.any(keys).is_some_and(|value| value != "1") {
             draft.inferred.push(format!("without {what}, which has no price here"));
         }
     }
     Ok(draft)
-}
-
-/// The model behind the command: not the value of a flag, unless it has the slash of a repository.
-fn named(text: &str) -> Option<String> {
-    let line = statements(text).into_iter().find(|one| one.text.contains(COMMAND))?.text;
-    let (_, behind) = line.split_once(COMMAND)?;
-    let mut last = String::new();
-    let mut words = behind.split(|c: char| c.is_whitespace() || "[]\",'".contains(c));
-    let model = words.find(|word| {
-        let flag = last.starts_with('-');
-        let plain = !word.is_empty() && !word.starts_with('-') && *word != "serve";
-        if !word.is_empty() {
-            last = (*word).to_owned();
-        }
-        plain && (!flag || word.contains('/'))
-    });
-    model.map(str::to_owned)
 }
 
 /// What a script writes into a file: the lines of its first here-document.

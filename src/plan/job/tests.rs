@@ -2657,6 +2657,10 @@ fn a_script_starts_the_server_that_it_starts() {
         "echo \"vllm server (of\"; ARGS=(-tp ${N-8}); docker run -p 1:1 vllm/vllm-openai --model {} ${ARGS[@]}",
         "vllm serve {} --port 1 -tp 8 &\nvllm serve {} --port 2 -tp 8 &",
         "A=''; if [ $EVAL = 1 ]; then A=\"--max-model-len $L\"; fi; vllm serve {} -tp 8 $A",
+        "vllm serve {} -tp 8 || { echo \"vllm serve failed\"; exit 1; }; pkill -f \"vllm serve\" 2>/dev/null",
+        "echo Starting && vllm serve {} -tp 8|tee log; trap \"kill $P; echo vllm serve stopped\" EXIT",
+        "docker run --name vllm-openai -p 1:1 vllm/vllm-openai:latest --model {} -tp 8",
+        "CMD=\"vllm serve {}\"; CMD=\"$CMD -tp 8\"; eval $CMD",
     ] {
         assert_eq!(of(&text.replace("{}", llama)), tp8, "{text}");
     }
@@ -2674,8 +2678,14 @@ fn a_script_starts_the_server_that_it_starts() {
         ("vllm serve {} -tp $1", "tp (-tp $1)"),
         ("for TP in 1 2; do\nvllm serve {} -tp $TP\ndone", "tp (-tp $TP)"),
         ("case $1 in\na) TP=8 ;;\nb) TP=4 ;;\nesac\nvllm serve {} -tp $TP", "tp (-tp $TP)"),
-        ("vllm serve {} -tp 8 &\nvllm serve {} -tp 4", "several servers of meta"),
-        ("vllm serve {} &\nsglang serve llama3-8b", "and of llama3-8b"),
+        ("vllm serve {} -tp 8 &\nvllm serve {} -tp 4", "one with tp 4 and one with tp 8"),
+        (
+            "vllm serve {} -tp 8 &\nsglang serve --model-path llama3-8b --tp 8",
+            "servers of llama3-8b",
+        ),
+        ("sglang serve llama3-8b --tp $T --moe-a2a-backend deepep", "ep (all ranks"),
+        ("sglang serve llama3-8b --tp 16 --ep-size $E", "ep (--ep-size $E)"),
+        ("sglang serve llama3-8b --tp $T --dp 8 --enable-dp-attention", "tp (of attention"),
     ] {
         assert!(refused(text).contains(why), "{text}: {}", refused(text));
     }
@@ -2709,6 +2719,9 @@ fn defaults_are_by_gpu() {
     let sglang = |more: &str, machine| of(&format!("sglang serve llama3-8b {more}"), machine);
     assert_eq!(sglang("", "dgx-h100"), (4096, 8192, 0.828));
     assert_eq!(sglang("--disaggregation-mode decode", "dgx-h100"), (4096, 8192, 0.874));
+    // 2 · 64 in place of 2 · 256.
+    assert_eq!(sglang("--max-running-requests 64", "dgx-h100").2, 0.833);
+    assert_eq!(sglang("--cuda-graph-max-bs 64", "dgx-h100").2, 0.833);
     assert_eq!(sglang("--tp 8", "dgx-b200").1, 16384);
     assert_eq!(sglang("", "l40s-pcie").1, 4096);
     let mut typed = Draft::default();

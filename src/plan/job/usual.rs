@@ -3,7 +3,7 @@
 //! Sources: vllm-project/vllm 0.14 to 0.33.0, `get_batch_defaults` (vllm/engine/arg_utils.py) and
 //! `gpu_memory_utilization` (vllm/config/cache.py); sgl-project/sglang 0.5.14 to 0.5.23,
 //! `handle_gpu_memory_settings` (python/sglang/srt/arg_groups/memory_hook.py, before that in server_args.py) and
-//! `_resolve_max_running_requests_per_worker` (python/sglang/srt/model_executor/pool_configurator.py).
+//! `_resolve_max_num_reqs` (2,048 to 4,096 by the cache; python/sglang/srt/model_executor/pool_configurator.py).
 
 use super::Device;
 use super::serve::Doing;
@@ -19,6 +19,10 @@ pub(super) struct Server<'a> {
     pub groups: u32,
     /// Tokens of a chunk of all groups, if that is said.
     pub chunk: Option<u32>,
+    /// Sequences of all groups at once, if that is said.
+    pub running: Option<u32>,
+    /// The most sequences of the graphs for decoding, if that is said.
+    pub captured: Option<u32>,
     pub only: Option<Doing>,
     /// Whether attention keeps a latent (MLA).
     pub latent: bool,
@@ -84,7 +88,7 @@ impl Server<'_> {
     fn sglangs(&self) -> Usual {
         let memory = self.device.capacity();
         let few = self.tp < 4;
-        // Sequences of the graphs for decoding.
+        // Sequences of the graphs for decoding: no more than there are at once.
         let (chunk, captured) = match memory / GIB {
             ..20.0 => (2048, 8),
             ..35.0 => (4096, if few { 48 } else { 160 }),
@@ -92,12 +96,14 @@ impl Server<'_> {
             ..160.0 => (8192, if few { 256 } else { 512 }),
             _ => (16384, 512),
         };
+        let captured = self.captured.unwrap_or(captured.min(self.running.unwrap_or(u32::MAX)));
         let (decodes, prefills) =
             (self.only != Some(Doing::Prefill), self.only != Some(Doing::Decode));
         let said = self.chunk.unwrap_or(chunk);
-        let tokens = if prefills { said } else { captured }.max(2048);
+        let tokens = if prefills { said } else { self.running.unwrap_or(captured) }.max(2048);
         let captured = f64::from(captured);
-        let mut kept = 512.0 + 1.5 * f64::from(tokens) + 128.0 * f64::from(self.tp * self.pp);
+        let ranks = f64::from(self.tp) * f64::from(self.pp);
+        let mut kept = 512.0 + 1.5 * f64::from(tokens) + 128.0 * ranks;
         if decodes {
             kept += 2.0 * captured;
             if self.groups > 1 {
@@ -105,7 +111,9 @@ impl Server<'_> {
                 kept += each * captured * f64::from(self.groups);
             }
         }
-        if prefills {
+        // Pipelines capture none.
+        if prefills && self.pp == 1 {
+            kept += if self.deepep { 1024.0 } else { 0.0 };
             kept += if self.latent { 1536.0 } else { 8.0 * f64::from(prefills_captured(said)) };
         }
         if memory > 60.0 * GIB {

@@ -1,0 +1,144 @@
+//! The commands of a script that start a server, with what a script says of their arguments.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::arguments::Arguments;
+use super::draft::Draft;
+use super::shell::{Statement, value};
+
+/// A server that a file starts.
+pub(super) struct Started {
+    pub engine: &'static str,
+    /// What follows its command.
+    pub statement: Statement,
+}
+
+/// What ends a command.
+const ENDS: [&str; 6] = ["&&", "||", "|", ";", "&", " image:"];
+
+/// Commands that only name others.
+const NAMING: [&str; 9] =
+    ["echo", "printf", "log", "trap", "grep", "pgrep", "pkill", "sed", "wait_for"];
+
+/// The commands that begin with one of `starts`, which name the engine, each with its own words. A variable that holds
+/// one counts where none is run.
+pub(super) fn started(all: &[Statement], starts: &[(&str, &'static str)]) -> Vec<Started> {
+    let mut found: Vec<(Started, bool)> = Vec::new();
+    for Statement { text, open } in all {
+        let is_value = is_assignment(text);
+        for command in commands(text) {
+            let first = command.trim_start_matches(['{', '(', ' ']).split(' ').next();
+            if first.is_some_and(|first| NAMING.contains(&first)) {
+                continue;
+            }
+            // Not `vllm server`.
+            let is_word = |rest: &str| !rest.starts_with(|c: char| c.is_ascii_alphanumeric());
+            let at = starts.iter().flat_map(|(start, engine)| {
+                command.match_indices(start).map(|(at, _)| (at, at + start.len(), *engine))
+            });
+            let mut at: Vec<_> = at.filter(|(_, from, _)| is_word(&command[*from..])).collect();
+            at.sort_unstable();
+            for (i, (_, from, engine)) in at.iter().enumerate() {
+                let to = at.get(i + 1).map_or(command.len(), |next| next.0);
+                let own = &command[*from..to];
+                let end = ENDS.iter().filter_map(|end| own.find(end)).min().unwrap_or(own.len());
+                let statement = Statement { text: own[..end].to_owned(), open: open.clone() };
+                found.push((Started { engine, statement }, is_value));
+            }
+        }
+    }
+    if found.iter().any(|(_, is_value)| !is_value) {
+        found.retain(|(_, is_value)| !is_value);
+    }
+    // A sentence names a command without its arguments.
+    let has_flags = |(started, _): &(Started, bool)| started.statement.text.contains(" -");
+    if found.iter().any(has_flags) {
+        found.retain(has_flags);
+    }
+    found.into_iter().map(|(started, _)| started).collect()
+}
+
+/// Whether a statement is `NAME=value` alone.
+fn is_assignment(text: &str) -> bool {
+    let is_name = |name: &str| name.chars().all(|c| c.is_ascii_alphanumeric() || "_+".contains(c));
+    text.split_once('=').is_some_and(|(name, behind)| {
+        !name.is_empty() && is_name(name) && value(behind).1.is_empty()
+    })
+}
+
+/// The commands of a statement, cut outside quotes.
+fn commands(text: &str) -> Vec<&str> {
+    let (mut quote, mut start, mut found) = (None, 0, Vec::new());
+    for (at, c) in text.char_indices() {
+        match (quote, c) {
+            (Some(open), _) if open == c => quote = None,
+            (Some(_), _) => {}
+            (None, '"' | '\'') => quote = Some(c),
+            (None, '&' | '|' | ';') => {
+                found.push(&text[start..at]);
+                start = at + 1;
+            }
+            _ => {}
+        }
+    }
+    found.push(&text[start..]);
+    found
+}
+
+/// The arguments of commands, with the assignments of the variables that they name and that branches leave open.
+pub(super) fn arguments(started: &[&Started], all: &[Statement]) -> Arguments {
+    let mut set: BTreeMap<&str, Vec<&Statement>> = BTreeMap::new();
+    for statement in all {
+        let text = statement.text.trim_start_matches("export ").trim_start_matches("local ");
+        if let Some((name, _)) = text.split_once('=') {
+            set.entry(name.trim_end_matches('+')).or_default().push(statement);
+        }
+    }
+    let mut texts: Vec<&str> = started.iter().map(|s| s.statement.text.as_str()).collect();
+    let (mut seen, mut behind) = (BTreeSet::new(), Vec::new());
+    while let Some(text) = texts.pop() {
+        for rest in text.split('$').skip(1) {
+            let rest = rest.trim_start_matches('{');
+            let end = rest.find(|c: char| !c.is_ascii_alphanumeric() && c != '_');
+            let name = &rest[..end.unwrap_or(rest.len())];
+            for statement in set.get(name).filter(|_| seen.insert(name)).into_iter().flatten() {
+                behind.push((*statement).clone());
+                texts.push(&statement.text);
+            }
+        }
+    }
+    let own = started.iter().map(|server| server.statement.clone());
+    Arguments::read(behind.into_iter().chain(own).collect())
+}
+
+/// The model behind a server's command: not the value of a flag, unless it has the slash of a repository.
+pub(super) fn named(behind: &str) -> Option<String> {
+    let mut last = "";
+    let odd = |word: &str| word.starts_with(['\\', ':', '@', '.']) || word.ends_with(':');
+    let words = behind.split(|c: char| c.is_whitespace() || "[]\",'`*".contains(c));
+    let words = words.filter(|word| !word.is_empty() && !odd(word));
+    // Behind a redirection there is no argument.
+    let mut words = words.take_while(|word| !word.contains('>'));
+    let model = words.find(|word| {
+        let flag = std::mem::replace(&mut last, word).starts_with('-');
+        !word.starts_with('-') && (!flag || word.contains('/'))
+    });
+    model.map(str::to_owned)
+}
+
+/// The count that arguments give `key` by one of several names; what only a run decides is asked for.
+pub(super) fn degree(
+    draft: &mut Draft,
+    args: &Arguments,
+    key: &str,
+    names: &[&str],
+) -> Option<u32> {
+    let value = args.any(names)?;
+    let found = value.parse::<u32>().ok();
+    if found.is_none() {
+        let name = names.iter().find(|name| args.any(&[name]).is_some()).unwrap_or(&key);
+        let dashes = if name.starts_with('-') { "" } else { "--" };
+        draft.asked.push(format!("{key} ({dashes}{name} {value})"));
+    }
+    found
+}
