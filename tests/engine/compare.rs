@@ -320,8 +320,8 @@ fn two_logs_are_compared_with_what_else_they_say() {
 fn wrong_results_are_ill_through_the_csv_too() {
     let log =
         NCCL_TESTS.replacen("0.02       0", "0.02      17", 1).replace("graph: 0", "graph: 20");
-    let log = file("wrong.log", &log);
-    let csv = file("wrong.csv", &text(&collcost(&["import", &log, "--to", "csv"]).stdout));
+    let log = file("wrong_elements.log", &log);
+    let csv = file("wrong_elements.csv", &text(&collcost(&["import", &log, "--to", "csv"]).stdout));
     // So do maxima beside sums, of which only these are compared.
     let maxima = NCCL_TESTS.lines().map(|l| match l.contains(" float ") {
         true => format!(

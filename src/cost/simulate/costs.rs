@@ -265,12 +265,14 @@ impl Costs {
         }
     }
 
-    /// The tier that joins two ranks, from the innermost.
+    /// The innermost tier that joins two ranks, as those around it do: a pair of three ranks on a node may reach into
+    /// the next.
     #[inline]
     pub fn tier(&self, from: u32, to: u32) -> usize {
         // The last tier joins all.
-        let mut tiers = 0..self.tiers.len();
-        tiers.find(|&t| self.domain(t, from) == self.domain(t, to)).unwrap_or(0)
+        let inner = (0..self.tiers.len().saturating_sub(1)).rev();
+        let joins = inner.take_while(|&t| self.domain(t, from) == self.domain(t, to));
+        joins.last().unwrap_or(self.tiers.len().saturating_sub(1))
     }
 
     /// The domain of tier `tier` that `rank` is in.
