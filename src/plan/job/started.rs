@@ -40,9 +40,8 @@ pub(super) fn started(all: &[Statement], starts: &[(&str, &'static str)]) -> Vec
             at.sort_unstable();
             for (i, (_, from, engine)) in at.iter().enumerate() {
                 let to = at.get(i + 1).map_or(command.len(), |next| next.0);
-                let own = &command[*from..to];
-                let end = ENDS.iter().filter_map(|end| own.find(end)).min().unwrap_or(own.len());
-                let statement = Statement { text: own[..end].to_owned(), open: open.clone() };
+                let text = until_end(&command[*from..to]).to_owned();
+                let statement = Statement { text, open: open.clone() };
                 found.push((Started { engine, statement }, is_value));
             }
         }
@@ -56,6 +55,21 @@ pub(super) fn started(all: &[Statement], starts: &[(&str, &'static str)]) -> Vec
         found.retain(has_flags);
     }
     found.into_iter().map(|(started, _)| started).collect()
+}
+
+/// The words of a command, without those behind its end: that of a command in quotes may be in them, or their own.
+fn until_end(own: &str) -> &str {
+    let mut quote = None;
+    for (at, c) in own.char_indices() {
+        match (quote, c) {
+            (Some(open), _) if open == c => quote = None,
+            (Some(_), _) => {}
+            (None, '"' | '\'') if own[at + 1..].contains(c) => quote = Some(c),
+            (None, _) if ENDS.iter().any(|end| own[at..].starts_with(end)) => return &own[..at],
+            _ => {}
+        }
+    }
+    own
 }
 
 /// Whether a statement is `NAME=value` alone.
@@ -118,7 +132,7 @@ pub(super) fn named(behind: &str) -> Option<String> {
     let words = behind.split(|c: char| c.is_whitespace() || "[]\",'`*".contains(c));
     let words = words.filter(|word| !word.is_empty() && !odd(word));
     // Behind a redirection there is no argument.
-    let mut words = words.take_while(|word| !word.contains('>'));
+    let mut words = words.take_while(|word| !word.contains(['>', '<']));
     let model = words.find(|word| {
         let flag = std::mem::replace(&mut last, word).starts_with('-');
         !word.starts_with('-') && (!flag || word.contains('/'))

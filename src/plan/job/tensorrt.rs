@@ -8,9 +8,9 @@ use std::collections::BTreeMap;
 
 use super::draft::Draft;
 use super::serve::{Doing, GATHER, REDUCE};
-use super::shell::statements;
-use super::started::{arguments, degree, named, started};
-use crate::base::error::Result;
+use super::shell::{Statement, statements};
+use super::started::{Started, arguments, degree, named, started};
+use crate::base::error::{Error, Result};
 use crate::plan::table::{Files, joined};
 
 /// The command, before its model.
@@ -36,7 +36,12 @@ pub(super) fn is(text: &str) -> bool {
         "enable_attention_dp:",
         "moe_expert_parallel_size:",
     ];
-    text.contains(COMMAND) || text.lines().any(|line| KEYS.iter().any(|key| line.starts_with(key)))
+    !commands(&statements(text)).is_empty()
+        || text.lines().any(|line| KEYS.iter().any(|key| line.starts_with(key)))
+}
+
+fn commands(all: &[Statement]) -> Vec<Started> {
+    started(all, &[(COMMAND, "tensorrt-llm")])
 }
 
 /// Reads a script with the command, with the YAML that it names or writes, or a YAML alone.
@@ -45,7 +50,14 @@ pub(super) fn is(text: &str) -> bool {
 /// A value that is none of the key.
 pub(super) fn read(files: &dyn Files, text: &str, file: &str) -> Result<Draft> {
     let all = statements(text);
-    let started = started(&all, &[(COMMAND, "tensorrt-llm")]);
+    let mut started = commands(&all);
+    started.sort_by(|a, b| a.statement.text.cmp(&b.statement.text));
+    started.dedup_by(|a, b| a.statement.text == b.statement.text);
+    if started.len() > 1 && started.iter().all(|one| one.statement.open.is_none()) {
+        return Err(Error::input(format!("it starts {} servers", started.len()))
+            .at(file.to_owned())
+            .help("keep one of them in the file"));
+    }
     let called = started.iter().find_map(|command| {
         let behind = command.statement.text.trim_start();
         named(behind.strip_prefix("serve ").unwrap_or(behind))
@@ -55,7 +67,7 @@ pub(super) fn read(files: &dyn Files, text: &str, file: &str) -> Result<Draft> {
     let mut own = BTreeMap::new();
     match args.any(&["config", "extra-llm-api-options"]) {
         _ if !text.contains(COMMAND) => own = options(text),
-        Some(path) => match written(text).or_else(|| files.text(&joined(file, path)).ok()) {
+        Some(path) => match written(text, path).or_else(|| files.text(&joined(file, path)).ok()) {
             Some(yaml) => own = options(&yaml),
             None => {
                 draft.inferred.push(format!("without the options of {path}, which is not there"))
@@ -70,7 +82,8 @@ pub(super) fn read(files: &dyn Files, text: &str, file: &str) -> Result<Draft> {
     let ep = degree("ep", &["moe-expert-parallel-size", "ep-size"]);
     // Each rank then attends to sequences of its own, with whole dense layers (`_compute_mlp_tp_size`,
     // tensorrt_llm/_torch/models/modeling_deepseekv3.py).
-    let apart = args.get("enable-attention-dp") == Some("true");
+    let apart = args.get("enable-attention-dp").map(str::to_ascii_lowercase);
+    let apart = apart.is_some_and(|value| value.is_empty() || value == "true");
     let degrees =
         if apart { [("tp", tp.map(|_| 1)), ("dp", tp)] } else { [("tp", tp), ("dp", Some(1))] };
     draft.put("serve", "true")?;
@@ -127,12 +140,13 @@ pub(super) fn read(files: &dyn Files, text: &str, file: &str) -> Result<Draft> {
     Ok(draft)
 }
 
-/// What a script writes into a file: the lines of its first here-document.
-fn written(text: &str) -> Option<String> {
+/// What a script writes into the file at `path`: the lines of a here-document, whose own line names the file.
+fn written(text: &str, path: &str) -> Option<String> {
     let mut lines = text.lines();
-    let end = lines.find_map(|line| line.split_once("<<").map(|(_, end)| end))?;
-    let end =
-        end.trim_start_matches('-').split('>').next()?.trim().trim_matches(['"', '\'']).to_owned();
+    let own = |line: &&str| line.contains(path) || path.contains('$');
+    let end = lines.by_ref().filter(own).find_map(|line| Some(line.split_once("<<")?.1))?;
+    let end = end.trim_start_matches('-').trim_start().split([' ', '>', '|']).next()?;
+    let end = end.trim_matches(['"', '\'']).to_owned();
     Some(lines.take_while(|line| line.trim() != end).collect::<Vec<_>>().join("\n"))
 }
 

@@ -2475,8 +2475,11 @@ EOF\ntrtllm-serve serve --port 8000 ${MODEL} --tp_size 4 --max_num_tokens 4096 -
             "trtllm-serve nvidia/DeepSeek-R1-FP4 --tp_size 8 --ep_size 8 --extra_llm_api_options o.yml",
         ),
         ("c.sh", WRITES),
+        ("d.sh", "trtllm-serve llama3-8b --tp_size 4 &\ntrtllm-serve llama3-70b --tp_size 8 &"),
         ("o.yml", YAML),
     ]);
+    let two = drafts(&files, &["d.sh".to_owned()]).unwrap_err().to_string();
+    assert!(two.contains("it starts 2 servers"), "{two}");
     let of = |name: &str| {
         let found = drafts(&files, &[name.to_owned()]).unwrap().remove(0).draft;
         let mut typed = Draft::default();
@@ -2660,6 +2663,9 @@ fn a_script_starts_the_server_that_it_starts() {
         "vllm serve {} -tp 8 || { echo \"vllm serve failed\"; exit 1; }; pkill -f \"vllm serve\" 2>/dev/null",
         "echo Starting && vllm serve {} -tp 8|tee log; trap \"kill $P; echo vllm serve stopped\" EXIT",
         "docker run --name vllm-openai -p 1:1 vllm/vllm-openai:latest --model {} -tp 8",
+        "# faster than trtllm-serve\nvllm serve {} --kv-transfer-config '{\"a\":\"x|y\"}' -tp 8",
+        "vllm serve {} --served-model-name 'a;b' --chat-template \"{% if a | b %}\" -tp 8",
+        "bash -c \"cd x && vllm serve {} -tp 8 | tee log\"; bench --tp 2",
         "CMD=\"vllm serve {}\"; CMD=\"$CMD -tp 8\"; eval $CMD",
     ] {
         assert_eq!(of(&text.replace("{}", llama)), tp8, "{text}");
