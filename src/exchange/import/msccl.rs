@@ -674,14 +674,8 @@ impl<'a> Played<'a> {
             let others: Vec<usize> = before.iter().map(|(other, _)| *other).collect();
             let (first, looked) = program.unordered(&others, node, self.order);
             if let Some((other, slot)) = before.iter().find(|(other, _)| Some(*other) == first) {
-                let (one, other) = (program.line(*other), program.line(node));
-                let what = format!(
-                    "{} of gpu {} is used here and in line {}, and nothing defines which comes first",
-                    shown(*slot),
-                    slot.0,
-                    one.min(other)
-                );
-                return Err(Refused::at(one.max(other), what));
+                let what = format!("{} of gpu {}", shown(*slot), slot.0);
+                return Err(program.without_order(&what, *other, node));
             }
             work += looked;
             // What takes longer is not looked for.

@@ -127,35 +127,33 @@ impl Program {
         path
     }
 
-    /// Those of `all` that come before `then` not in every allowed order, and the operations looked at.
+    /// The first of `all` that does not come before `then` in every allowed order, and the operations looked at.
     pub fn unordered(&self, all: &[usize], then: usize, order: &Order) -> (Option<usize>, usize) {
         let Some(least) = all.iter().map(|node| order.place[*node]).min() else { return (None, 0) };
-        let mut seen = BTreeSet::from([then]);
-        let mut open = vec![then];
-        while let Some(node) = open.pop() {
-            for &earlier in &self.nodes[node].after {
-                if order.place[earlier] >= least && seen.insert(earlier) {
-                    open.push(earlier);
-                }
-            }
-        }
-        (all.iter().copied().find(|node| !seen.contains(node)), seen.len())
-    }
-
-    /// Whether `first` comes before `then` in every allowed order.
-    fn is_before(&self, first: usize, then: usize, order: &Order) -> bool {
+        let mut left: BTreeSet<usize> = all.iter().copied().collect();
         let mut seen = BTreeSet::new();
         let mut open = vec![then];
         while let Some(node) = open.pop() {
-            if node == first {
-                return true;
+            left.remove(&node);
+            if left.is_empty() {
+                break;
             }
-            // Operations before `first` in the order do not depend on it.
-            if order.place[node] > order.place[first] && seen.insert(node) {
+            // Operations before the least in the order do not depend on it.
+            if order.place[node] > least && seen.insert(node) {
                 open.extend(&self.nodes[node].after);
             }
         }
-        false
+        (all.iter().copied().find(|node| left.contains(node)), seen.len())
+    }
+
+    /// What is wrong with two operations that use one place, `what`, without an order.
+    pub fn without_order(&self, what: &str, one: usize, other: usize) -> Refused {
+        let (one, other) = (self.line(one), self.line(other));
+        let first = one.min(other);
+        let what = format!(
+            "{what} is used here and in line {first}, and nothing defines which comes first"
+        );
+        Refused::at(one.max(other), what)
     }
 
     /// The messages in their rounds.
@@ -225,16 +223,11 @@ impl Program {
             let mut written: Option<usize> = None;
             let mut read: Vec<usize> = Vec::new();
             let ordered = |first: usize, then: usize| {
-                if first == then || self.is_before(first, then, order) {
+                if self.unordered(&[first], then, order).0.is_none() {
                     return Ok(());
                 }
-                let (one, other) = (self.line(first), self.line(then));
-                let what = format!(
-                    "chunk {chunk} of rank {rank} is used here and in line {}, and nothing defines \
-                     which comes first",
-                    one.min(other)
-                );
-                Err(Refused::at(one.max(other), what))
+                let what = format!("chunk {chunk} of rank {rank}");
+                Err(self.without_order(&what, first, then))
             };
             for (_, reads, index) in uses {
                 let message = &messages[index];

@@ -144,11 +144,12 @@ impl Settings {
     /// What may have been meant by a variable that is not read. Names differ in few words: `NCCL_CUMEM_ENABLE` is no
     /// slip in `NCCL_PAT_ENABLE`.
     fn near(name: &str) -> String {
-        let first = |name: &str| name.strip_prefix("NCCL_").unwrap_or(name).to_owned();
-        let word = |name: &str| first(name).split('_').next().unwrap_or_default().to_owned();
-        let known = Self::KNOWN.into_iter().filter(|known| {
-            nearest(&word(name), [word(known).as_str()]).is_some() || first(name) == first(known)
-        });
+        fn first(name: &str) -> &str {
+            let own = name.strip_prefix("NCCL_").unwrap_or(name);
+            own.split('_').next().unwrap_or(own)
+        }
+        let is_near = |known: &&str| nearest(first(name), [first(known)]).is_some();
+        let known = Self::KNOWN.into_iter().filter(is_near);
         did_you_mean(name, known, || {
             format!("beside those of start-up it reads {}", Self::KNOWN.join(", "))
         })

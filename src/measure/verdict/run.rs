@@ -10,8 +10,7 @@ use crate::machine::curve::{Observation, Placed, contradiction, observations};
 use crate::machine::query::Machine;
 use crate::machine::sample::DataType;
 use crate::measure::logs::{BLOCKING, Imported, Measured, Traced};
-use crate::model::algorithm::RunBy;
-use crate::model::algorithm::{GPU_MPI, MPI};
+use crate::model::algorithm::{GPU_MPI, MPI, RunBy};
 
 /// What one verdict is about.
 #[derive(Debug, Clone, PartialEq)]

@@ -13,8 +13,7 @@ use crate::machine::query::Query;
 use crate::machine::sample::DataType;
 use crate::measure::expect::Expecting;
 use crate::measure::logs::Evidence;
-use crate::model::algorithm::Registry;
-use crate::model::algorithm::RunBy;
+use crate::model::algorithm::{Registry, RunBy};
 use crate::model::formula::Protocol;
 
 /// What a run's variables force.

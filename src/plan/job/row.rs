@@ -255,6 +255,11 @@ fn width(table: &Table, key: &str) -> Result<Option<u32>> {
     })
 }
 
+/// A width that a part of a model must have.
+fn of_part(part: &Table, name: &str, key: &str) -> Result<u32> {
+    width(part, key)?.ok_or_else(|| Error::input(format!("`{name}` has no `{key}`")))
+}
+
 /// A model from its widths.
 pub(super) fn model(table: &Table) -> Result<Transformer> {
     let needed = |key: &str| {
@@ -283,9 +288,7 @@ pub(super) fn model(table: &Table) -> Result<Transformer> {
     let experts = match table.get("moe").and_then(Value::as_table) {
         None => None,
         Some(moe) => {
-            let of = |key: &str| {
-                width(moe, key)?.ok_or_else(|| Error::input(format!("`moe` has no `{key}`")))
-            };
+            let of = |key: &str| of_part(moe, "moe", key);
             Some(Experts {
                 layers: width(moe, "layers")?.unwrap_or(layers),
                 experts: of("experts")?,
@@ -300,19 +303,14 @@ pub(super) fn model(table: &Table) -> Result<Transformer> {
     let window = match table.get("window").and_then(Value::as_table) {
         None => None,
         Some(window) => {
-            let of = |key: &str| {
-                width(window, key)?.ok_or_else(|| Error::input(format!("`window` has no `{key}`")))
-            };
+            let of = |key: &str| of_part(window, "window", key);
             Some(Window { layers: of("layers")?.min(layers), tokens: of("tokens")? })
         }
     };
     let indexer = match table.get("indexer").and_then(Value::as_table) {
         None => None,
         Some(indexer) => {
-            let of = |key: &str| {
-                width(indexer, key)?
-                    .ok_or_else(|| Error::input(format!("`indexer` has no `{key}`")))
-            };
+            let of = |key: &str| of_part(indexer, "indexer", key);
             Some(Indexer {
                 layers: of("layers")?.min(layers),
                 heads: of("heads")?,
