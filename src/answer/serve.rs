@@ -24,7 +24,9 @@ pub struct ServeView {
     pub weights_bytes: f64,
     /// The cache of one token on a GPU.
     pub cache_bytes_per_token: f64,
-    /// Tokens of a group whose cache fits next to the weights.
+    /// The states of one sequence on a GPU, in layers with linear attention.
+    pub state_bytes_per_sequence: f64,
+    /// Tokens of a group whose cache fits next to the weights, in sequences of this context.
     pub cache_tokens: f64,
     /// Bytes of cache per sequence that a separate prefill transfers.
     pub handoff_bytes: f64,
@@ -107,6 +109,7 @@ pub(crate) fn view(serve: &Serve, served: &Served) -> ServeView {
         layout: degrees.iter().map(|(axis, degree)| format!("{axis} {degree}")).collect(),
         weights_bytes: served.weights,
         cache_bytes_per_token: served.cache_a_token,
+        state_bytes_per_sequence: served.state,
         cache_tokens: served.tokens.floor(),
         handoff_bytes: served.handoff,
         handoff_s: served.handing,

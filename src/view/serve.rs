@@ -18,10 +18,14 @@ pub fn serve(report: &ServeView, look: Look) -> Page {
     ));
     page.gap();
     let fits = if report.fits { "fits" } else { "does not fit" };
+    let states = match report.state_bytes_per_sequence {
+        0.0 => String::new(),
+        bytes => format!(" and states of {} per sequence", Volume(bytes)),
+    };
     page.entry(
         "memory   ",
         format!(
-            "weights {:.1} of {:.1} GB, cache {} per token, room for {:.0} tokens per group; {} of {} tokens: \
+            "weights {:.1} of {:.1} GB, cache {} per token{states}, room for {:.0} tokens per group; {} of {} tokens: \
              {fits}",
             report.weights_bytes / 1e9,
             report.capacity_bytes / 1e9,

@@ -40,7 +40,7 @@ use crate::base::quantity::{Bandwidth, Bytes, Ratio, Seconds, Volume};
 use crate::cost::bound::bound;
 use crate::library::nccl::Algo;
 use crate::machine::placement::Placement;
-use crate::machine::profile::NetworkKind;
+use crate::machine::profile::{NetworkKind, Profile};
 use crate::machine::query::{NodesAre, Query};
 use crate::machine::sample::DataType;
 use crate::measure::expect::{Basis, Expectation, Expecting};
@@ -241,9 +241,18 @@ impl Facts {
             )));
         }
         match self.other_gpus(query) {
-            Some((gpus, own)) => Err(Error::input(format!(
-                "the log lists {gpus}, and the default machine, {name}, has {own}"
-            ))),
+            Some((gpus, own)) => {
+                let what =
+                    format!("the log lists {gpus}, and the default machine, {name}, has {own}");
+                let known = gpus.split(", ").find_map(|gpu| Profile::builtin(gpu).ok());
+                Err(match known {
+                    Some(like) => Error::input(what).help(format!(
+                        "name the machine that ran it: --on {} has such GPUs; collcost profiles lists others",
+                        like.name
+                    )),
+                    None => Error::input(what),
+                })
+            }
             None => Ok(()),
         }
     }

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use super::shell::{Statement, statements};
+use super::shell::Statement;
 
 /// `--key value` pairs of a text; a key without value has an empty one.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -14,12 +14,7 @@ pub(super) struct Arguments {
 }
 
 impl Arguments {
-    /// The arguments of a script, of all branches that may run.
-    pub fn of(text: &str) -> Self {
-        Self::read(statements(text))
-    }
-
-    /// The same of some statements of it.
+    /// The arguments of some statements of a script, of all branches that may run.
     pub fn read(statements: Vec<Statement>) -> Self {
         let mut found = BTreeMap::new();
         let mut undecided: BTreeMap<String, Vec<(String, String)>> = BTreeMap::new();
@@ -172,29 +167,34 @@ fn words(line: &str) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::shell::statements;
     use super::*;
+
+    fn of_text(text: &str) -> Arguments {
+        Arguments::read(statements(text))
+    }
 
     #[test]
     fn arrays_variables_and_line_ends_are_followed() {
         let text = "TP=2; CP=${CP:-4}\nARGS=(\n  --tp $TP # two\n  --flag\n)\nrun ${ARGS[@]} --lr 1e-4 \\\n --cp=$CP";
-        let found = Arguments::of(text);
+        let found = of_text(text);
         assert_eq!(found.get("tp"), Some("2"));
         assert_eq!(found.get("cp"), Some("4"));
         assert_eq!(found.get("lr"), Some("1e-4"));
         assert!(found.has("flag"));
-        let lists = Arguments::of(
+        let lists = of_text(
             "A=(--freq ([1]*3+[0]*1)*8 --recompute-modules core_attn moe_act --last ([0]+[1]*2))",
         );
         assert_eq!(lists.get("freq"), Some("([1]*3+[0]*1)*8"));
         assert_eq!(lists.get("recompute-modules"), Some("core_attn moe_act"));
         assert_eq!(lists.get("last"), Some("([0]+[1]*2)"));
-        let quoted = Arguments::of("T=8; serve --tp=\"$T\" --pp='2' --x='{\"a\": 1}' --y=\"");
+        let quoted = of_text("T=8; serve --tp=\"$T\" --pp='2' --x='{\"a\": 1}' --y=\"");
         let of = |key| quoted.get(key);
         assert_eq!(
             (of("tp"), of("pp"), of("x"), of("y")),
             (Some("8"), Some("2"), Some("{\"a\": 1}"), Some(""))
         );
-        let short = Arguments::of("serve -tp 4 -pp=2 -ep --x - -1");
+        let short = of_text("serve -tp 4 -pp=2 -ep --x - -1");
         assert_eq!(
             (short.get("-tp"), short.get("-pp"), short.get("-ep")),
             (Some("4"), Some("2"), Some(""))

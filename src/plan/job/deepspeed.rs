@@ -35,8 +35,11 @@ fn states(json: &Value, draft: &mut Draft) -> &'static str {
 /// # Errors
 /// Invalid JSON.
 pub(super) fn read(text: &str, file: &str) -> Result<Draft> {
-    let json: Value = serde_json::from_str(text)
-        .map_err(|e| Error::input(format!("this is not JSON: {e}")).at(file.to_owned()))?;
+    let json: Value = serde_json::from_str(text).map_err(|e| {
+        Error::input(format!("this is not JSON: {e}"))
+            .at(file.to_owned())
+            .help("name DeepSpeed's own JSON, such as ds_config.json")
+    })?;
     let mut draft = Draft { starts: true, ..Draft::default() };
     let counts = [
         ("global_batch", "train_batch_size"),
@@ -53,6 +56,9 @@ pub(super) fn read(text: &str, file: &str) -> Result<Draft> {
         }
     }
     let zero = &json["zero_optimization"];
+    if zero["stage"].is_string() {
+        draft.asked.push("sharding (zero_optimization.stage is auto)".to_owned());
+    }
     let stage = zero["stage"].as_u64().unwrap_or(0);
     let host = ["offload_optimizer", "offload_param"]
         .map(|key| zero[key]["device"].as_str().is_some_and(|d| d != "none"));
@@ -66,7 +72,9 @@ pub(super) fn read(text: &str, file: &str) -> Result<Draft> {
     };
     let kind = if stage == 0 { "none".to_owned() } else { format!("zero{stage}") };
     let states = states(&json, &mut draft);
-    draft.put("sharding", format!("{kind}, deepspeed{states}{host}"))?;
+    if !zero["stage"].is_string() {
+        draft.put("sharding", format!("{kind}, deepspeed{states}{host}"))?;
+    }
     // Stage 3 overlaps by default, the others only if it is set, and then the gradients' sums alone: updated
     // parameters are gathered before the step ends (`stage_1_and_2.py`). Without it stage 3 gathers on the
     // stream that computes (`parameter_offload.py`).

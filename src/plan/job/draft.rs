@@ -73,6 +73,7 @@ pub(crate) const KEYS: &[&str] = &[
     "chunk",
     "utilization",
     "cache_type",
+    "state_type",
     "weights_type",
     "quantization",
 ];
@@ -114,8 +115,23 @@ pub(crate) struct Draft {
     pub asked: Vec<String>,
     /// A measured step that fixes the rate of kernels.
     pub anchor: Option<Box<Draft>>,
+    /// GPUs of a node that a launch runs on.
+    pub launched: Option<u32>,
     /// It is what starts a run, which today's release runs; a job in figures may be of its GPU's years.
     pub starts: bool,
+}
+
+/// The key of what is missing, of which a file may say more.
+fn first(what: &str) -> &str {
+    what.split(' ').next().unwrap_or("")
+}
+
+/// A job that lacks keys.
+pub(super) fn incomplete(missing: &[&str]) -> Error {
+    let key = missing.first().map_or("gpus", |missing| first(missing));
+    let example = if key == "machine" { "dgx-h100" } else { "…" };
+    Error::input(format!("the job does not say {}", missing.join(", ")))
+        .help(format!("write --set {key}={example}, or a job in TOML before it"))
 }
 
 impl Draft {
@@ -216,6 +232,7 @@ impl Draft {
             self.name.clone_from(&base.name);
         }
         self.anchor = self.anchor.or_else(|| base.anchor.clone());
+        self.launched = self.launched.or(base.launched);
         self.starts |= base.starts;
         self
     }
@@ -323,13 +340,12 @@ impl Draft {
 
     /// What is missing, with what a file left open: that may have been given since.
     pub(super) fn with_asked<'a>(&'a self, mut missing: Vec<&'a str>) -> Vec<&'a str> {
-        fn first(what: &str) -> &str {
-            what.split(' ').next().unwrap_or("")
-        }
-        let batch = self.get("global_batch").is_some() && self.get("micro_batch").is_some();
+        // Two of the three sizes of a batch say the third.
+        let sizes = ["global_batch", "micro_batch", "accumulation"];
+        let is_whole = sizes.iter().filter(|key| self.get(key).is_some()).count() > 1;
         let open = |asked: &&String| match first(asked) {
             "model" => self.model.is_none(),
-            key => self.get(key).is_none() && !(batch && key == "accumulation"),
+            key => self.get(key).is_none() && !(is_whole && sizes.contains(&key)),
         };
         missing.retain(|key| !self.asked.iter().any(|asked| first(asked) == first(key)));
         missing.extend(self.asked.iter().filter(open).map(String::as_str));
@@ -363,11 +379,7 @@ impl Draft {
         }
         let missing = self.with_asked(missing);
         let (Some(model), Some(sequence), []) = (&self.model, sequence, missing.as_slice()) else {
-            let what = format!("the job does not say {}", missing.join(", "));
-            let first = missing.first().and_then(|missing| missing.split(' ').next());
-            let first = first.unwrap_or("gpus");
-            return Err(Error::input(what)
-                .help(format!("write --set {first}=…, or a job in TOML before it")));
+            return Err(incomplete(&missing));
         };
         let device = self.device(machines)?;
         let sharding = self.sharding(&mut inferred)?;
@@ -577,7 +589,7 @@ impl Draft {
     }
 
     /// Ranks that divide each expert: in Megatron-LM those of TP unless told otherwise
-    /// (`expert_tensor_parallel_size`, megatron/training/arguments.py), elsewhere one.
+    /// (`expert_tensor_parallel_size`, megatron/training/arguments.py), elsewhere mostly one.
     fn experts_divided(
         &self,
         model: &Transformer,
@@ -593,10 +605,15 @@ impl Draft {
         }
         // What a script starts, Megatron itself divides so or refuses.
         let fits = self.starts || (d.dp * d.cp).is_multiple_of(d.ep);
-        let etp = if framework == Framework::Megatron && fits { d.tp } else { 1 };
+        // torchtitan divides them where it does not spread them (`apply_moe_ep_tp`, torchtitan/models/llama4/infra).
+        let (etp, of) = match framework {
+            Framework::Megatron if fits => (d.tp, "Megatron"),
+            Framework::Fsdp2 if d.ep == 1 => (d.tp, "torchtitan without EP"),
+            _ => (1, ""),
+        };
         inferred.push(match etp {
             1 => "etp 1: experts are not divided by TP".to_owned(),
-            _ => format!("etp {etp}: experts are divided by TP, as in Megatron"),
+            _ => format!("etp {etp}: experts are divided by TP, as in {of}"),
         });
         Ok(etp)
     }
@@ -721,6 +738,12 @@ impl Draft {
         let per_node = Parameter::named("gpus_per_node")?;
         if let Some(text) = self.get(per_node.key) {
             said.put(per_node, text).map_err(|e| e.at(format!("{} = {text}", per_node.key)))?;
+        } else if let Some((each, span)) = self.launched.zip(span).filter(|(each, span)| {
+            // A domain of more GPUs has several nodes.
+            each < span && *span <= 16 && gpus > u64::from(*each)
+        }) {
+            said.put(per_node, &each.to_string())?;
+            inferred.push(format!("{each} of a node's {span} GPUs, as launched"));
         } else if let Some(span) = span.filter(|s| u64::from(*s) < gpus && !s.is_power_of_two()) {
             let taken = 1 << span.ilog2();
             said.put(per_node, &taken.to_string())?;

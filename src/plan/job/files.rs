@@ -4,7 +4,7 @@ use toml::{Table, Value};
 
 use super::draft::Draft;
 use super::row::{Row, model, rows};
-use super::{deepspeed, huggingface, megatron, serving, tensorrt, torchtitan};
+use super::{accelerate, deepspeed, huggingface, megatron, serving, tensorrt, torchtitan};
 use crate::base::error::{Error, Result, nearest};
 use crate::plan::table::{Files, joined};
 
@@ -47,36 +47,73 @@ pub(crate) fn is_job(name: &str, text: &str) -> bool {
 fn read(files: &dyn Files, name: &str) -> Result<Vec<Row>> {
     let text = files.text(name)?;
     let one = |draft| vec![Row { draft, memory_only: false }];
-    // It looks like JSON, and has comments.
-    if text.contains("pipe_parallel_size\":") || text.contains("pipe-parallel-size\":") {
-        return Err(Error::input("this is a configuration of GPT-NeoX, which is not read")
-            .at(name.to_owned())
-            .help("write the job in TOML: model, gpus, global_batch …"));
-    }
     let mut found = if huggingface::is(&text) {
         one(huggingface::read(&text, name)?)
     } else if torchtitan::is(&text) {
         one(torchtitan::read(&text, name)?)
+    } else if accelerate::is(&text, name) {
+        one(accelerate::read(files, &text, name)?)
+    } else if is_of("GPT-NeoX", &text) {
+        return Err(unread(&text).at(name.to_owned()));
     } else if deepspeed::is(&text) && !megatron::is(&text) {
         one(deepspeed::read(&text, name)?)
     } else if megatron::is(&text) {
-        one(megatron::read(&text)?)
+        one(megatron::read(&text, name)?)
     } else if name.ends_with(".toml") {
         rows(&text, name)?
     } else if tensorrt::is(&text) {
         one(tensorrt::read(files, &text, name)?)
-    } else if serving::is(&text) {
+    } else if serving::is(&text, name) {
         one(serving::read(&text, name)?)
     } else {
-        return Err(Error::input("this file is not a known kind of job").at(name.to_owned()).help(
-            "name a config.json, torchtitan's TOML, Megatron-LM's arguments, DeepSpeed's JSON, \
-             arguments of vLLM, SGLang or TensorRT-LLM, or a job in TOML",
-        ));
+        return Err(unread(&text).at(name.to_owned()));
     };
     for row in &mut found {
         row.draft = beside(files, name, row.draft.clone())?;
     }
     Ok(found)
+}
+
+/// Words by which a configuration is known to be of a program whose jobs are not read.
+const OTHERS: [(&str, &[&str]); 10] = [
+    (
+        "GPT-NeoX",
+        &[
+            "pipe_parallel_size\":",
+            "pipe-parallel-size\":",
+            "model_parallel_size\":",
+            "pipe-parallel-size:",
+        ],
+    ),
+    ("verl", &["actor_rollout_ref"]),
+    ("OpenRLHF", &["openrlhf.cli"]),
+    ("Axolotl", &["\nbase_model:", "axolotl train"]),
+    ("LLaMA-Factory", &["\nfinetuning_type:", "llamafactory-cli"]),
+    ("Megatron-Bridge", &["megatron.bridge", "megatron-bridge"]),
+    ("NeMo", &["nemo_run", "nemo.collections", "trainer.num_nodes="]),
+    ("MaxText", &["ici_fsdp_parallelism", "ici_tensor_parallelism"]),
+    ("nanotron", &["tp_linear_async_communication"]),
+    ("LLM Foundry", &["\nmax_seq_len:", "llmfoundry"]),
+];
+
+fn is_of(program: &str, text: &str) -> bool {
+    OTHERS
+        .iter()
+        .any(|(name, marks)| *name == program && marks.iter().any(|mark| text.contains(mark)))
+}
+
+/// The refusal of a text that no reader takes.
+fn unread(text: &str) -> Error {
+    match OTHERS.iter().find(|(name, _)| is_of(name, text)) {
+        Some((name, _)) => {
+            Error::input(format!("this is a configuration of {name}, which is not read"))
+                .help("write the job in TOML: model, gpus, layout, batch, sharding, machine")
+        }
+        None => Error::input("this file is not a known kind of job").help(
+            "name a config.json, torchtitan's TOML, Megatron-LM's arguments, DeepSpeed's JSON, \
+             Accelerate's YAML, arguments of vLLM, SGLang or TensorRT-LLM, or a job in TOML",
+        ),
+    }
 }
 
 /// Reads what a draft names: another configuration under `from`, and a model's `config.json`.
@@ -237,6 +274,9 @@ pub(crate) fn known(name: &str) -> Result<Draft> {
             draft.stored = stored.or_else(usual).map(str::to_owned);
             let longest = of_release(name, widths, "contexts", "context");
             draft.longest = longest.and_then(Value::as_integer).and_then(|n| n.try_into().ok());
+            if let Some(kind) = widths.get("state_type").and_then(Value::as_str) {
+                draft.put("state_type", kind)?;
+            }
             let chunked = widths.contains_key("attention_chunk");
             draft.inferred.extend(huggingface::unpriced(draft.model.as_ref(), chunked));
             Ok(draft)

@@ -6,7 +6,7 @@
 use serde_json::{Map, Value};
 
 use super::draft::Draft;
-use super::model::{Attention, Experts, Indexer, Small, Transformer, Window};
+use super::model::{Attention, Experts, Indexer, Linear, Small, Transformer, Window};
 use super::weights;
 use crate::base::error::{Error, Result};
 
@@ -19,6 +19,7 @@ const FAMILIES: &[&str] = &[
     "mixtral",
     "qwen3_moe",
     "qwen2_moe",
+    "qwen3_next",
     "phi3",
     "gemma2",
     "gemma3",
@@ -45,6 +46,8 @@ const VARIANTS: &[(&str, &str)] = &[
     ("qwen2_5_vl", "qwen2"),
     ("qwen3_vl", "qwen3"),
     ("qwen3_vl_moe", "qwen3_moe"),
+    ("qwen3_5", "qwen3_next"),
+    ("qwen3_5_moe", "qwen3_next"),
     ("mistral4", "deepseek_v2"),
     ("deepseek_v32", "deepseek_v3"),
     ("glm_moe_dsa", "deepseek_v3"),
@@ -54,9 +57,6 @@ const VARIANTS: &[(&str, &str)] = &[
 const APART: [(&[&str], &str); 4] = [
     (
         &[
-            "qwen3_next",
-            "qwen3_5",
-            "qwen3_5_moe",
             "kimi_linear",
             "bailing_hybrid",
             "minimax",
@@ -147,7 +147,8 @@ pub(super) fn read(text: &str, file: &str) -> Result<Draft> {
         described: Some(file.to_owned()),
         ..Draft::default()
     };
-    if config.maybe(&["num_nextn_predict_layers"]).unwrap_or(0) > 0 {
+    let ahead = config.maybe(&["num_nextn_predict_layers", "mtp_num_hidden_layers"]);
+    if ahead.unwrap_or(0) > 0 {
         draft.inferred.push("the module for predicting a second token is left out".to_owned());
     }
     if whole.get("vision_config").is_some_and(Value::is_object) {
@@ -155,6 +156,9 @@ pub(super) fn read(text: &str, file: &str) -> Result<Draft> {
     }
     let chunked = config.maybe(&["attention_chunk_size"]).is_some();
     draft.inferred.extend(unpriced(draft.model.as_ref(), chunked));
+    if let Some(kind) = keys.get("mamba_ssm_dtype").and_then(Value::as_str) {
+        draft.put("state_type", kind)?;
+    }
     let quantized = keys.get("quantization_config").or(whole.get("quantization_config"));
     if let Some(quantized) = quantized.filter(|config| config.is_object()) {
         draft.stored = Some(weights::checkpoint(quantized));
@@ -237,6 +241,9 @@ fn transformer(config: &mut Config<'_>, family: &str) -> Transformer {
     let vocab = usual(config, &["vocab_size"], words);
     let gpt = matches!(family, "gpt2" | "gpt_neox" | "bloom");
     let ffn = match family {
+        "qwen3_next" if config.keys.contains_key("num_experts") => {
+            config.maybe(&["intermediate_size"]).unwrap_or(0)
+        }
         "gpt2" | "bloom" => config.maybe(&["n_inner"]).unwrap_or(4 * hidden),
         "llama4" => config.need(&["intermediate_size_mlp"]),
         _ => config.need(&["intermediate_size"]),
@@ -270,6 +277,8 @@ fn transformer(config: &mut Config<'_>, family: &str) -> Transformer {
         gated: !gpt,
         heads,
         attention,
+        attention_gate: family == "qwen3_next",
+        linear: if family == "qwen3_next" { linear(config, layers) } else { None },
         vocab,
         tied,
         positions,
@@ -284,6 +293,21 @@ fn transformer(config: &mut Config<'_>, family: &str) -> Transformer {
         model.small.outside += u64::from(one.layers) * 2 * u64::from(one.width);
     }
     model
+}
+
+/// Layers with linear attention: those of `layer_types`, otherwise all but the last of each so many (`Qwen3NextConfig`).
+fn linear(config: &mut Config<'_>, layers: u32) -> Option<Linear> {
+    let types = config.keys.get("layer_types").and_then(Value::as_array);
+    let types = types.map(|all| all.iter().filter(|kind| *kind == "linear_attention").count());
+    let every = config.maybe(&["full_attention_interval"]).unwrap_or(4).max(1);
+    Some(Linear {
+        layers: types.map_or(layers - layers / every, |count| (count as u32).min(layers)),
+        key_heads: config.need(&["linear_num_key_heads"]),
+        key: config.need(&["linear_key_head_dim"]),
+        value_heads: config.need(&["linear_num_value_heads"]),
+        value: config.need(&["linear_value_head_dim"]),
+        kernel: config.need(&["linear_conv_kernel_dim"]),
+    })
 }
 
 /// What chooses tokens for attention: in every layer, or in those that `indexer_types` calls full.
@@ -312,6 +336,8 @@ fn experts(config: &mut Config<'_>, family: &str, layers: u32) -> Option<Experts
         router_bias: false,
         bias: false,
     };
+    // Qwen3.5's dense models are of the same family.
+    let has_experts = family != "qwen3_next" || config.maybe(&["num_experts"]).is_some();
     match family {
         "mixtral" | "gpt_oss" | "minimax_m2" => Some(Experts {
             experts: config.need(&["num_local_experts"]),
@@ -333,7 +359,7 @@ fn experts(config: &mut Config<'_>, family: &str, layers: u32) -> Option<Experts
                 ..none
             })
         }
-        "qwen2_moe" | "qwen3_moe" => {
+        "qwen2_moe" | "qwen3_moe" | "qwen3_next" if has_experts => {
             let every = config.maybe(&["decoder_sparse_step"]).unwrap_or(1).max(1);
             let dense = config.keys.get("mlp_only_layers").and_then(Value::as_array);
             let dense = dense.map_or(0, Vec::len) as u32;
@@ -395,6 +421,13 @@ fn small(config: &Config<'_>, family: &str, model: &Transformer, kv: (u32, u32))
         }
         "qwen2" => Small { layer: norms + a * d + 2 * k * d, outside: end },
         "qwen3" | "qwen3_moe" => Small { layer: norms + 2 * d, outside: end },
+        // Norms of queries and keys, or what linear attention has, and a gate of the shared expert.
+        "qwen3_next" => {
+            let linear = model.linear.map_or(0, |one| u64::from(one.layers) * one.small());
+            let kept = (f64::from(model.layers) * model.keeping()).round() as u64;
+            let gates = model.experts.map_or(0, |e| u64::from(e.layers) * h);
+            Small { layer: norms, outside: end + kept * 2 * d + linear + gates }
+        }
         // Sinks per head, and biases.
         "gpt_oss" => Small { layer: norms + a + a * d + 2 * k * d + h, outside: end },
         "deepseek_v2" | "deepseek_v3" | "kimi_k2" => {

@@ -7,13 +7,19 @@
 use super::arguments::Arguments;
 use super::draft::Draft;
 use super::files::known;
-use super::model::{Attention, Experts, Small, Transformer};
+use super::model::{Attention, Experts, Linear, Small, Transformer};
 use super::pattern;
+use super::shell::{slurm, statements};
+use super::started::{Started, arguments, trainings};
 use crate::base::error::{Error, Result};
+
+/// One of these is in every command that starts a training; Python takes both signs.
+const MARKS: [&str; 3] =
+    ["--num-layers", "--tensor-model-parallel-size", "--tensor_model_parallel_size"];
 
 /// Whether a text contains such arguments.
 pub(super) fn is(text: &str) -> bool {
-    text.contains("--num-layers") || text.contains("--tensor-model-parallel-size")
+    MARKS.iter().any(|mark| text.contains(mark))
 }
 
 /// Whether the options are keys of a table: `--num-layers: 32`.
@@ -24,47 +30,142 @@ fn is_yaml(text: &str) -> bool {
     })
 }
 
+/// Items of lists such as `- --key` and `- value`, in one line each.
+fn joined(yaml: &str) -> String {
+    let item = |line: &str| {
+        let item = line.trim().strip_prefix("- ")?.trim().trim_matches(['"', '\'']).to_owned();
+        Some(item).filter(|item| !item.is_empty() && !item.contains(' '))
+    };
+    let mut lines = yaml.lines().peekable();
+    let mut out = String::with_capacity(yaml.len());
+    while let Some(line) = lines.next() {
+        let key = item(line).filter(|item| item.starts_with("--") && !item.contains('='));
+        let value = lines.peek().and_then(|next| item(next)).filter(|next| !next.starts_with('-'));
+        match (key, value) {
+            (Some(key), Some(value)) => {
+                out.push_str(&format!("{key} {value}"));
+                lines.next();
+            }
+            _ => out.push_str(line),
+        }
+        out.push('\n');
+    }
+    out
+}
+
+/// The arguments of the training that a script starts, or of all of a text that starts none, and whether it is known
+/// to start one.
+fn of_script(text: &str, file: &str) -> Result<(Arguments, bool)> {
+    let all = statements(text);
+    let found = trainings(&all, &MARKS);
+    let trains = |one: &Started| {
+        let mut words = one.statement.text.split_whitespace();
+        words.any(|word| {
+            word.ends_with(".py") && ["train", "finetune"].iter().any(|of| word.contains(of))
+        })
+    };
+    let trains = found.iter().any(trains);
+    let sure: Vec<&Started> = found.iter().filter(|one| one.statement.open.is_none()).collect();
+    let Some(first) = sure.first() else { return Ok((Arguments::read(all), trains)) };
+    let args = arguments(&sure, &all);
+    let of = |one: &Started| arguments(&[one], &all);
+    let known = of(first);
+    let keys = || COUNTS.iter().map(|(_, own)| own).chain(WIDTHS);
+    for other in &sure[1..] {
+        let other = of(other);
+        if let Some(key) = keys().find(|key| known.get(key) != other.get(key)) {
+            let [one, two] = [&known, &other].map(|args| match args.get(key) {
+                Some(value) => format!("one with --{key} {value}"),
+                None => format!("one without --{key}"),
+            });
+            return Err(Error::input(format!("it starts several trainings: {one} and {two}"))
+                .at(file.to_owned())
+                .help("keep one of them in the file"));
+        }
+    }
+    Ok((args, trains))
+}
+
+/// Keys of a job that are counts, and their flags.
+const COUNTS: [(&str, &str); 11] = [
+    ("tp", "tensor-model-parallel-size"),
+    ("pp", "pipeline-model-parallel-size"),
+    ("cp", "context-parallel-size"),
+    ("ep", "expert-model-parallel-size"),
+    ("etp", "expert-tensor-parallel-size"),
+    ("micro_batch", "micro-batch-size"),
+    ("global_batch", "global-batch-size"),
+    ("sequence", "seq-length"),
+    ("chunks_per_stage", "num-virtual-stages-per-pipeline-rank"),
+    ("layers_per_chunk", "num-layers-per-virtual-pipeline-stage"),
+    // Sets of replicas that each hold all states (`num_distributed_optimizer_instances`,
+    // megatron/core/distributed/distributed_data_parallel_config.py).
+    ("replicate", "num-distributed-optimizer-instances"),
+];
+
 /// Reads arguments.
 ///
 /// # Errors
-/// A list of layers with experts that is not as long as the model.
-pub(super) fn read(text: &str) -> Result<Draft> {
-    let args = if is_yaml(text) { Arguments::of_yaml(text) } else { Arguments::of(text) };
+/// A list of layers with experts that is not as long as the model; several trainings in one script.
+pub(super) fn read(text: &str, file: &str) -> Result<Draft> {
+    let yaml = file.ends_with(".yaml") || file.ends_with(".yml");
+    let (args, trains) = match is_yaml(text) {
+        true => (Arguments::of_yaml(text), true),
+        false if yaml => of_script(&joined(text), file)?,
+        false => of_script(text, file)?,
+    };
     let mut draft =
         Draft { inferred: args.open().collect(), starts: !old(&args), ..Draft::default() };
     model(&args, &mut draft)?;
+    let without_experts = draft.model.as_ref().is_some_and(|model| model.experts.is_none());
     let tp = args.number(&["tensor-model-parallel-size"]).unwrap_or(1);
     let pp = args.number(&["pipeline-model-parallel-size"]).unwrap_or(1);
-    let counts = [
-        ("tp", "tensor-model-parallel-size"),
-        ("pp", "pipeline-model-parallel-size"),
-        ("cp", "context-parallel-size"),
-        ("ep", "expert-model-parallel-size"),
-        ("etp", "expert-tensor-parallel-size"),
-        ("micro_batch", "micro-batch-size"),
-        ("global_batch", "global-batch-size"),
-        ("sequence", "seq-length"),
-        ("chunks_per_stage", "num-virtual-stages-per-pipeline-rank"),
-        ("layers_per_chunk", "num-layers-per-virtual-pipeline-stage"),
-        // Sets of replicas that each hold all states (`num_distributed_optimizer_instances`,
-        // megatron/core/distributed/distributed_data_parallel_config.py).
-        ("replicate", "num-distributed-optimizer-instances"),
-    ];
-    for (key, own) in counts {
+    for (key, own) in COUNTS {
+        // Megatron-DeepSpeed has another name.
+        let own = match key {
+            "ep" if args.has("moe-expert-parallel-size") => "moe-expert-parallel-size",
+            // Beside images the language model has a length of its own.
+            "sequence" if args.has(own) && args.has("decoder-seq-length") => "decoder-seq-length",
+            _ => own,
+        };
         match args.any(&[own]) {
+            _ if without_experts && matches!(key, "ep" | "etp") => {}
             Some(value) if value.parse::<u32>().is_ok() => draft.put(key, value)?,
+            None if args.has(own) => draft.asked.push(format!("{key} (--{own} has no value)")),
             Some(value) => draft.asked.push(format!("{key} (--{own} {value})")),
             None => {}
         }
+    }
+    if trains
+        && draft.get("global_batch").is_none()
+        && !args.has("global-batch-size")
+        && !args.has("rampup-batch-size")
+    {
+        // One micro-batch of each replica (`global_batch_size`, megatron/training/arguments.py).
+        draft.put("accumulation", "1")?;
+    }
+    if let Some(layout) = args.any(&["pipeline-model-parallel-layout"])
+        && let Some(stages) = pattern::stages(layout)
+    {
+        draft.put("chunks_per_stage", (stages / pp.max(1)).max(1).to_string())?;
     }
     if pp == 1
         || (draft.get("chunks_per_stage").is_none() && draft.get("layers_per_chunk").is_none())
     {
         draft.put("chunks_per_stage", "1")?;
     }
-    let per_node = args.number(&["nproc-per-node"]);
-    if let (Some(each), Some(nodes)) = (per_node, args.number(&["nnodes"])) {
-        draft.put("gpus", (each * nodes).to_string())?;
+    // Without one of them Slurm starts a rank for each GPU; torchrun's default is one node.
+    let slurm = slurm(text);
+    let per_node = args.number(&["nproc-per-node", "num-gpus"]);
+    let per_node = per_node.or(slurm.map(|(_, each)| each));
+    let nodes =
+        args.number(&["nnodes", "num-nodes"]).or(match args.any(&["nnodes", "num-nodes"]) {
+            None => slurm.map(|(nodes, _)| nodes).or(Some(1)),
+            Some(_) => None,
+        });
+    if let (Some(each), Some(nodes)) = (per_node, nodes) {
+        draft.put("gpus", each.saturating_mul(nodes).to_string())?;
+        draft.launched = Some(each);
     }
     if args.has("sequence-parallel") && tp > 1 {
         draft.put("sequence_parallel", "true")?;
@@ -85,7 +186,11 @@ pub(super) fn read(text: &str) -> Result<Draft> {
     if let Some(limit) = args.number(&["moe-router-group-topk"]) {
         draft.inferred.push(format!("tokens go to at most {limit} groups of experts"));
     }
-    let given = UNPRICED.iter().filter(|key| args.get(key).is_some_and(|v| !OFF.contains(&v)));
+    let linear = draft.model.as_ref().is_some_and(|model| model.linear.is_some());
+    let of_linear = |key: &str| linear && key == "experimental-attention-variant";
+    let given = UNPRICED
+        .iter()
+        .filter(|key| args.get(key).is_some_and(|value| !OFF.contains(&value)) && !of_linear(key));
     draft.unread.extend(given.map(|key| format!("--{key}")));
     if let Some(other) = args.any(&["optimizer"]).filter(|name| !name.contains("adam")) {
         draft.unread.push(format!("--optimizer {other}: its states are counted as Adam's"));
@@ -104,13 +209,9 @@ const UNPRICED: &[&str] = &[
     "account-for-loss-in-pipeline-split",
     "heterogeneous-layers-config-path",
     "heterogeneous-layers-config-encoded-json",
-    "hybrid-layer-pattern",
-    "hybrid-override-pattern",
-    "linear-attention-freq",
     "experimental-attention-variant",
     "window-size",
     "mtp-num-layers",
-    "moe-latent-size",
     "enable-mhc-connections",
     // Weights that only some ranks keep (`resolve_tensor_parallel_weight_shards`, megatron/core/model_parallel_config.py).
     "tensor-parallel-num-weight-shards",
@@ -120,7 +221,6 @@ const UNPRICED: &[&str] = &[
     "exp-avg-sq-dtype",
     "main-params-dtype",
     "megatron-fsdp-main-params-dtype",
-    "megatron-fsdp-main-grads-dtype",
     "fp8-param-gather",
     "fp4-param-gather",
     "fp32-residual-connection",
@@ -140,6 +240,12 @@ const UNPRICED: &[&str] = &[
     "hybrid-context-parallel",
     "cp-comm-type",
     "overlap-param-gather-with-optimizer-step",
+    "use-tp-pp-dp-mapping",
+    "no-overlap-p2p-communication",
+    "ds-sequence-parallel-size",
+    // Parameters that are not trained.
+    "freeze-LM",
+    "freeze-ViT",
     "outer-dp-sharding-strategy",
     "torch-fsdp2-no-reshard-after-forward",
 ];
@@ -197,6 +303,10 @@ const WIDTHS: &[&str] = &[
     "v-head-dim",
 ];
 
+/// Flags of models whose layers no widths describe.
+const APART: [&str; 4] =
+    ["hybrid-layer-pattern", "hybrid-override-pattern", "is-hybrid-model", "moe-latent-size"];
+
 /// Puts the model into the draft, or asks for what the text does not say.
 fn model(args: &Arguments, draft: &mut Draft) -> Result<()> {
     let open: Vec<_> =
@@ -205,6 +315,11 @@ fn model(args: &Arguments, draft: &mut Draft) -> Result<()> {
     let asked: Vec<String> = asked.map(|one| one.trim_end().to_owned()).collect();
     if !asked.is_empty() {
         draft.asked.push(format!("model ({})", asked.join(", ")));
+        return Ok(());
+    }
+    // Layers of other kinds, which no widths describe: another model than the widths beside them.
+    if let Some(key) = APART.iter().find(|key| args.has(key)) {
+        draft.asked.push(format!("model (--{key} is not read)"));
         return Ok(());
     }
     if let Some(frequency) = args.any(&["moe-layer-freq"]).filter(|text| !is_frequency(text)) {
@@ -240,8 +355,7 @@ fn widths(args: &Arguments, words: u32) -> Result<Option<Transformer>> {
     let needed =
         ["num-layers", "hidden-size", "num-attention-heads"].map(|key| args.number(&[key]));
     let [Some(layers), Some(hidden), Some(heads)] = needed else { return Ok(None) };
-    let moe_layers = moe_layers(args, layers)?;
-    let gated = args.has("swiglu");
+    let gated = args.has("swiglu") || args.has("quick-geglu");
     // With a gate, as many parameters as without.
     let absent = if gated { (u64::from(hidden) * 8 / 3 / 64 * 64) as u32 } else { 4 * hidden };
     let ffn = args.number(&["ffn-hidden-size"]).unwrap_or(absent);
@@ -265,10 +379,16 @@ fn widths(args: &Arguments, words: u32) -> Result<Option<Transformer>> {
         if learned { args.number(&["max-position-embeddings"]).unwrap_or(0) } else { 0 };
     let tp = args.number(&["tensor-model-parallel-size"]).unwrap_or(1);
     let multiple = args.number(&["make-vocab-size-divisible-by"]).unwrap_or(128) * tp;
+    // Megatron-DeepSpeed's defaults (github.com/deepspeedai/Megatron-DeepSpeed, megatron/arguments.py).
+    let deepspeed = args.has("deepspeed");
+    let moe_layers = match deepspeed {
+        true => layers / args.number(&["expert-interval"]).unwrap_or(2).max(1),
+        false => moe_layers(args, layers)?,
+    };
     let experts = args.number(&["num-experts"]).map(|experts| Experts {
         layers: moe_layers,
         experts,
-        top_k: args.number(&["moe-router-topk"]).unwrap_or(2),
+        top_k: args.number(&["moe-router-topk", "topk"]).unwrap_or(if deepspeed { 1 } else { 2 }),
         ffn: args.number(&["moe-ffn-hidden-size"]).unwrap_or(ffn),
         shared: args.number(&["moe-shared-expert-intermediate-size"]).unwrap_or(0),
         router_bias: args.has("moe-router-enable-expert-bias"),
@@ -293,6 +413,8 @@ fn widths(args: &Arguments, words: u32) -> Result<Option<Transformer>> {
         gated,
         heads,
         attention,
+        attention_gate: args.has("attention-output-gate"),
+        linear: linear(args, layers)?,
         vocab: padded.unwrap_or(words.div_ceil(multiple) * multiple),
         tied: !args.has("untie-embeddings-and-output-weights"),
         positions,
@@ -301,6 +423,38 @@ fn widths(args: &Arguments, words: u32) -> Result<Option<Transformer>> {
         indexer: None,
         small: Small { layer: 2 * norm + biases, outside: norm },
     }))
+}
+
+/// Layers with linear attention, with the defaults of `TransformerConfig` (megatron/core/transformer/transformer_config.py).
+fn linear(args: &Arguments, layers: u32) -> Result<Option<Linear>> {
+    if !matches!(args.any(&["experimental-attention-variant"]), Some("gdn" | "gated_delta_net")) {
+        return Ok(None);
+    }
+    let key = "linear-attention-freq";
+    let frequency = args.any(&[key]).unwrap_or("4");
+    let linear = match pattern::list(frequency) {
+        Some(list) => of_list(&list, layers, key, frequency)?,
+        // The last of each so many is not.
+        None => layers - layers / frequency.parse().unwrap_or(4).max(1),
+    };
+    let of = |key: &str, usual: u32| args.number(&[key]).unwrap_or(usual);
+    Ok(Some(Linear {
+        layers: linear,
+        key_heads: of("linear-num-key-heads", 16),
+        key: of("linear-key-head-dim", 128),
+        value_heads: of("linear-num-value-heads", 32),
+        value: of("linear-value-head-dim", 128),
+        kernel: of("linear-conv-kernel-dim", 4),
+    }))
+}
+
+/// Layers of which a list of one entry a layer is true.
+fn of_list(list: &[bool], layers: u32, key: &str, text: &str) -> Result<u32> {
+    if list.len() != layers as usize {
+        let what = format!("{text} is a list of {} layers, but the model has {layers}", list.len());
+        return Err(Error::input(what).at(format!("--{key}")).help("write one entry a layer"));
+    }
+    Ok(list.iter().filter(|one| **one).count() as u32)
 }
 
 /// Whether it is `2`, or a list such as `([0]*3+[1]*58)`.
@@ -315,11 +469,7 @@ fn moe_layers(args: &Arguments, layers: u32) -> Result<u32> {
         // The first of each so many.
         return Ok(layers.div_ceil(text.parse().unwrap_or(1).max(1)));
     };
-    if list.len() != layers as usize {
-        let what = format!("{text} is a list of {} layers, but the model has {layers}", list.len());
-        return Err(Error::input(what).at("--moe-layer-freq").help("write one entry a layer"));
-    }
-    Ok(list.into_iter().filter(|one| *one).count() as u32)
+    of_list(&list, layers, "moe-layer-freq", text)
 }
 
 fn precision(args: &Arguments, draft: &mut Draft) -> Result<()> {
@@ -375,9 +525,17 @@ fn recompute(args: &Arguments, draft: &mut Draft) -> Result<()> {
 }
 
 fn sharding(args: &Arguments, draft: &mut Draft) -> Result<()> {
-    let wide = !(args.has("grad-reduce-in-bf16")
-        || args.has("fp16")
-        || args.any(&["main-grads-dtype"]) == Some("bf16"));
+    let own = ["megatron-fsdp-grad-comm-dtype", "megatron-fsdp-main-grads-dtype"];
+    let own = own.iter().find_map(|key| args.any(&[key]).filter(|kind| *kind != "auto"));
+    let wide = if args.has("use-megatron-fsdp") || args.has("use-torch-fsdp2") {
+        // The type of the gradients unless told otherwise (`main_grads_dtype`, megatron_fsdp/mixed_precision.py);
+        // modules are in 16 bits before PyTorch shards them.
+        own == Some("fp32")
+    } else {
+        !(args.has("grad-reduce-in-bf16")
+            || args.has("fp16") && !args.has("accumulate-allreduce-grads-in-fp32")
+            || args.any(&["main-grads-dtype"]) == Some("bf16"))
+    };
     let gradients = if wide { "gradients in fp32" } else { "gradients in 16 bits" };
     let strategy = args.any(&["data-parallel-sharding-strategy"]);
     // The last is an older name.

@@ -20,6 +20,7 @@
 //! bubble); DeepSeek-AI, arXiv 2412.19437 (DualPipe); Dao et al., arXiv 2205.14135 (flash
 //! attention's 2.5-fold backward pass).
 
+mod accelerate;
 mod arguments;
 mod arithmetic;
 mod deepspeed;

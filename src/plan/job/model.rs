@@ -50,6 +50,61 @@ pub(crate) struct Window {
     pub tokens: u32,
 }
 
+/// Layers with linear attention: a state instead of keys and values, which each token changes by the gated delta rule
+/// (arXiv 2412.06464), behind a convolution over the latest tokens.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Linear {
+    pub layers: u32,
+    /// Heads of keys, as many of queries, and the width of one.
+    pub key_heads: u32,
+    pub key: u32,
+    /// The same of values.
+    pub value_heads: u32,
+    pub value: u32,
+    /// Tokens that the convolution sees.
+    pub kernel: u32,
+}
+
+/// Tokens that the kernels of the gated delta rule take at once (`chunk_gated_delta_rule`, fla-org/flash-linear-attention).
+const CHUNK: f64 = 64.0;
+
+impl Linear {
+    /// Channels of the convolution: queries, keys and values.
+    fn channels(&self) -> f64 {
+        let [keys, values] = [self.key_heads * self.key, self.value_heads * self.value];
+        f64::from(2 * keys + values)
+    }
+
+    /// Weights of a layer's products: to the channels and the values' gate, to two numbers a head, and back.
+    fn weights(&self, hidden: f64) -> f64 {
+        let values = f64::from(self.value_heads * self.value);
+        hidden * (self.channels() + 2.0 * values + 2.0 * f64::from(self.value_heads))
+    }
+
+    /// Small parameters of a layer: of the convolution, two numbers a head, and a norm.
+    pub fn small(&self) -> u64 {
+        self.channels() as u64 * u64::from(self.kernel)
+            + u64::from(2 * self.value_heads + self.value)
+    }
+
+    /// Elements of a sequence's state in a layer.
+    pub fn state(&self) -> f64 {
+        f64::from(self.value_heads) * f64::from(self.key * self.value)
+    }
+
+    /// Elements of the latest tokens that the convolution needs again.
+    pub fn latest(&self) -> f64 {
+        self.channels() * f64::from(self.kernel.saturating_sub(1))
+    }
+
+    /// Arithmetic of a token in a layer beside the products: with the state, and with the tokens of its chunk.
+    pub fn core(&self) -> f64 {
+        let [key, value] = [self.key, self.value].map(f64::from);
+        let chunk = 2.0 * CHUNK * (3.0 * key + 2.0 * value);
+        f64::from(self.value_heads) * (6.0 * key * value + chunk)
+    }
+}
+
 /// What chooses the tokens that attention sees, by scores of its own (DeepSeek-V3.2, arXiv 2512.02556).
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Indexer {
@@ -81,6 +136,10 @@ pub(crate) struct Transformer {
     pub gated: bool,
     pub heads: u32,
     pub attention: Attention,
+    /// Whether what attention gives is multiplied by a gate of its width.
+    pub attention_gate: bool,
+    /// Of all layers those with linear attention.
+    pub linear: Option<Linear>,
     pub vocab: u32,
     pub tied: bool,
     /// Learned positions.
@@ -105,20 +164,28 @@ impl Transformer {
         })
     }
 
-    /// Weights of attention's products in a layer.
+    /// The part of the layers whose attention keeps keys and values.
+    pub fn keeping(&self) -> f64 {
+        self.linear.map_or(1.0, |one| 1.0 - f64::from(one.layers) / f64::from(self.layers))
+    }
+
+    /// Weights of attention's products, as a mean over all layers.
     pub fn attention_weights(&self) -> f64 {
         let (h, a) = (f64::from(self.hidden), f64::from(self.heads));
-        self.indexer_weights()
+        let linear = self.linear.map_or(0.0, |one| one.weights(h)) * (1.0 - self.keeping());
+        let own = self.indexer_weights()
             + match self.attention {
                 Attention::Grouped { kv_heads, head } => {
-                    h * f64::from(head) * (2.0 * a + 2.0 * f64::from(kv_heads))
+                    let gate = if self.attention_gate { a } else { 0.0 };
+                    h * f64::from(head) * (2.0 * a + gate + 2.0 * f64::from(kv_heads))
                 }
                 Attention::Latent { query, latent, rope, nope, value } => {
                     let [q, c, r, n, v] = [query, latent, rope, nope, value].map(f64::from);
                     let queries = if query > 0 { h * q + q * a * (n + r) } else { h * a * (n + r) };
                     queries + h * (c + r) + c * a * (n + v) + a * v * h
                 }
-            }
+            };
+        own * self.keeping() + linear
     }
 
     /// Weights of a layer that a rank has beyond its part of attention's: of fewer heads of keys and values than
@@ -128,7 +195,7 @@ impl Transformer {
     pub fn attention_copies(&self, ranks: f64) -> f64 {
         let h = f64::from(self.hidden);
         let indexer = self.indexer_weights() * (1.0 - 1.0 / ranks);
-        indexer
+        let own = indexer
             + match self.attention {
                 Attention::Grouped { kv_heads, head } => {
                     let heads = f64::from(kv_heads);
@@ -137,7 +204,8 @@ impl Transformer {
                 Attention::Latent { query, latent, rope, .. } => {
                     h * f64::from(query + latent + rope) * (1.0 - 1.0 / ranks)
                 }
-            }
+            };
+        own * self.keeping()
     }
 
     /// a·d of attention's core: the mean of the widths of its two products.
@@ -184,9 +252,9 @@ impl Transformer {
             }
     }
 
-    /// Layers, of which those with a window count by `share` of what it covers of the tokens.
+    /// Layers with keys and values, of which those with a window count by `share` of what it covers of the tokens.
     fn windowed(&self, tokens: f64, share: impl Fn(f64) -> f64) -> f64 {
-        let layers = f64::from(self.layers);
+        let layers = f64::from(self.layers) * self.keeping();
         self.window.map_or(layers, |window| {
             let covered = (f64::from(window.tokens) / tokens.max(1.0)).min(1.0);
             layers - f64::from(window.layers) * (1.0 - share(covered))
@@ -199,23 +267,39 @@ impl Transformer {
         self.windowed(tokens, |covered| covered)
     }
 
+    /// Arithmetic of a token with the states of all layers with linear attention.
+    pub fn linear_core(&self) -> f64 {
+        self.linear.map_or(0.0, |one| f64::from(one.layers) * one.core())
+    }
+
+    /// Bytes of a sequence's states, by those of an element; what the convolutions need again has 16 bits.
+    pub fn states(&self, each: f64) -> f64 {
+        self.linear
+            .map_or(0.0, |one| f64::from(one.layers) * (each * one.state() + 2.0 * one.latest()))
+    }
+
     /// Layers whose causal scores of a prompt of `tokens` would be as many.
     pub fn attending_layers(&self, tokens: f64) -> f64 {
         self.windowed(tokens, |covered| covered * (2.0 - covered))
     }
 
-    /// Elements of attention's tensors that a layer keeps of a token for the backward pass: queries, keys,
-    /// values, their output, and the latents that they come from.
+    /// Elements of attention's tensors that a layer keeps of a token for the backward pass, as a mean: queries, keys,
+    /// values, their output, a gate, and the latents that they come from.
     pub fn attention_kept(&self) -> f64 {
         let a = f64::from(self.heads);
-        match self.attention {
+        let linear = self
+            .linear
+            .map_or(0.0, |one| one.channels() + 2.0 * f64::from(one.value_heads * one.value));
+        let own = match self.attention {
             Attention::Grouped { kv_heads, head } => {
-                2.0 * (a + f64::from(kv_heads)) * f64::from(head)
+                let gate = if self.attention_gate { a } else { 0.0 };
+                (2.0 * (a + f64::from(kv_heads)) + gate) * f64::from(head)
             }
             Attention::Latent { query, latent, rope, nope, value } => {
                 2.0 * a * f64::from(rope + nope + value) + f64::from(query + latent + rope)
             }
-        }
+        };
+        own * self.keeping() + linear * (1.0 - self.keeping())
     }
 
     /// Products of the feed-forward part.
@@ -295,7 +379,8 @@ impl Transformer {
     pub fn step_flops(&self, sequence: f64) -> f64 {
         let routed = self.experts.map_or(0.0, |e| f64::from(e.top_k) * self.expert());
         let body = self.dense_body() + self.moe_layers() * routed + self.embedding();
-        let core = 2.0 * self.core_width() * sequence * f64::from(self.layers);
+        let layers = f64::from(self.layers) * self.keeping();
+        let core = 2.0 * self.core_width() * sequence * layers + self.linear_core();
         3.0 * (2.0 * body + core)
     }
 }

@@ -22,6 +22,39 @@ pub(super) fn list(text: &str) -> Option<Vec<bool>> {
     }
 }
 
+/// The stages of a layout such as `Et*3|(tt|)*29m|L` (`get_num_stages_from_str`,
+/// megatron/core/transformer/pipeline_parallel_layer_layout.py); `None` if it is none.
+pub(super) fn stages(layout: &str) -> Option<u32> {
+    let plain: String = layout.chars().filter(|c| !c.is_whitespace() && *c != ',').collect();
+    let (mut ends, mut group, mut last) = (0_u32, None, 0_u32);
+    let mut rest = plain.as_str();
+    while let Some(c) = rest.chars().next() {
+        rest = &rest[c.len_utf8()..];
+        match c {
+            'E' | 'L' | 't' | 'm' => last = 0,
+            '|' => last = 1,
+            '(' if group.is_none() => {
+                group = Some(ends);
+                continue;
+            }
+            ')' => last = ends.checked_sub(group.take()?)?,
+            '*' => {
+                let end = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
+                let times: u32 = rest[..end].parse().ok()?;
+                rest = &rest[end..];
+                // It was counted once.
+                ends = ends.checked_add(last.checked_mul(times.checked_sub(1)?)?)?;
+                continue;
+            }
+            _ => return None,
+        }
+        if c != ')' {
+            ends = ends.checked_add(last)?;
+        }
+    }
+    group.is_none().then_some(ends)?.checked_add(1)
+}
+
 fn taken(rest: &mut &str, sign: char) -> bool {
     rest.strip_prefix(sign).map(|after| *rest = after).is_some()
 }

@@ -19,7 +19,7 @@
 use toml::{Table, Value};
 
 use super::draft::{Draft, KEYS};
-use super::model::{Attention, Experts, Indexer, Small, Transformer, Window};
+use super::model::{Attention, Experts, Indexer, Linear, Small, Transformer, Window};
 use crate::base::error::{Error, Result, advice, did_you_mean};
 use crate::base::text_pos::Refused;
 
@@ -59,15 +59,18 @@ const MODEL: &[&str] = &[
     "moe",
     "window",
     "indexer",
+    "attention_gate",
+    "linear",
     "params_by_formula",
     "active_by_formula",
 ];
 /// The same of its tables.
-const TABLES: [(&str, &[&str]); 4] = [
+const TABLES: [(&str, &[&str]); 5] = [
     ("mla", &["q_lora", "kv_lora", "rope", "nope", "v"]),
     ("moe", &["layers", "experts", "top_k", "ffn", "shared_ffn"]),
     ("window", &["layers", "tokens"]),
     ("indexer", &["layers", "heads", "width", "tokens"]),
+    ("linear", &["layers", "key_heads", "key", "value_heads", "value", "kernel"]),
 ];
 
 /// A job of a file, and whether only its memory is computed.
@@ -319,6 +322,20 @@ pub(super) fn model(table: &Table) -> Result<Transformer> {
             })
         }
     };
+    let linear = match table.get("linear").and_then(Value::as_table) {
+        None => None,
+        Some(linear) => {
+            let of = |key: &str| of_part(linear, "linear", key);
+            Some(Linear {
+                layers: of("layers")?.min(layers),
+                key_heads: of("key_heads")?,
+                key: of("key")?,
+                value_heads: of("value_heads")?,
+                value: of("value")?,
+                kernel: of("kernel")?,
+            })
+        }
+    };
     let (h, l) = (u64::from(hidden), u64::from(layers));
     // Only norms, or also the biases of GPT's products.
     let small = match gated {
@@ -333,6 +350,8 @@ pub(super) fn model(table: &Table) -> Result<Transformer> {
         gated,
         heads,
         attention,
+        attention_gate: flag("attention_gate").unwrap_or(false),
+        linear,
         vocab: needed("vocab")?,
         tied: flag("tied_embeddings").unwrap_or(false),
         positions: width(table, "learned_positions")?.unwrap_or(0),

@@ -10,7 +10,7 @@
 //! `vllm/distributed/device_communicators/all2all.py`; sgl-project/sglang, `layers/dp_attention.py`,
 //! `layers/logits_processor.py`, `models/deepseek_v2.py`.
 
-use super::draft::Draft;
+use super::draft::{Draft, incomplete};
 use super::model::Attention;
 use super::usual;
 use super::weights::{Stored, Weights, by_checkpoint};
@@ -55,6 +55,8 @@ pub(crate) struct Serve {
     pub weights: Weights,
     /// Bytes of an element of the cache.
     pub cache: f64,
+    /// The same of a state of linear attention.
+    pub state: f64,
     /// The server, whose rules say what all-reduces run; none: what the library runs.
     pub engine: Option<String>,
     /// Whether its own kernels may run all-reduces (vLLM, SGLang: `--disable-custom-all-reduce`).
@@ -130,6 +132,8 @@ pub(crate) enum Doing {
 pub(crate) struct Served {
     pub weights: f64,
     pub cache_a_token: f64,
+    /// States of a sequence in layers with linear attention.
+    pub state: f64,
     /// Tokens of a group that fit in addition to the weights.
     pub tokens: f64,
     /// Sequences that are decoded at once: the requested number, or as many as fit.
@@ -204,6 +208,13 @@ fn divided(model: &Transformer, tp: u32, keys: bool) -> Result<()> {
         .at("tp")
         .help(format!("write a divisor of {heads}")));
     }
+    if let Some(linear) = model.linear.filter(|one| !one.key_heads.is_multiple_of(tp)) {
+        let what =
+            format!("tp {tp} does not divide the {} heads of linear attention", linear.key_heads);
+        return Err(Error::input(what)
+            .at("tp")
+            .help(format!("write a divisor of {}", linear.key_heads)));
+    }
     match model.attention {
         Attention::Grouped { kv_heads, .. }
             if keys && !kv_heads.is_multiple_of(tp) && !tp.is_multiple_of(kv_heads) =>
@@ -231,7 +242,16 @@ impl Draft {
     /// python/sglang/srt/arg_groups/overrides.py, of the families that are known here; H20 since 0.5.14,
     /// server_args.py).
     fn fuses_by_itself(&self, device: &Device) -> bool {
-        const FUSED: &[&str] = &["deepseek_v3", "kimi_k2", "gpt_oss", "glm4_moe", "qwen3_moe"];
+        const FUSED: &[&str] = &[
+            "deepseek_v3",
+            "kimi_k2",
+            "gpt_oss",
+            "glm4_moe",
+            "qwen3_moe",
+            "qwen3_next",
+            "qwen3_5",
+            "qwen3_5_moe",
+        ];
         let early = matches!(self.get("engine"), Some("sglang@0.5.9" | "sglang@0.5.10"));
         self.family.as_deref().is_some_and(|family| FUSED.contains(&family))
             && !(early && device.name == "H20")
@@ -250,10 +270,8 @@ impl Draft {
             missing.push("machine");
         }
         let missing = self.with_asked(missing);
-        if let Some(first) = missing.first().and_then(|missing| missing.split(' ').next()) {
-            let example = if first == "machine" { "dgx-h100" } else { "…" };
-            return Err(Error::input(format!("the job does not say {}", missing.join(", ")))
-                .help(format!("write --set {first}={example}")));
+        if !missing.is_empty() {
+            return Err(incomplete(&missing));
         }
         let device = self.device(machines)?;
         if device.reading() <= 0.0 {
@@ -314,6 +332,11 @@ impl Draft {
         let stored = stored.or(self.get("quantization").map(|q| by_checkpoint(q).unwrap_or(q)));
         let weights = Weights::read(stored, model.experts.is_some())?;
         let cache = self.get("cache_type").map_or(Ok(2.0), cached)?;
+        // vLLM's states have the model's type unless its file says otherwise, SGLang's have 32 bits
+        // (`MambaStateDtypeCalculator`, vllm/model_executor/layers/mamba/mamba_utils.py; `mamba2_state_dtype`,
+        // sglang/srt/configs/mamba_utils.py).
+        let usual = if vllm { 2.0 } else { 4.0 };
+        let state = self.get("state_type").map_or(Ok(usual), |kind| of_state(kind, usual))?;
         let machine = self.links(machines, &device, u64::from(world), &mut inferred)?;
         if !tp.is_multiple_of(dcp) {
             return Err(Error::input(format!("dcp {dcp} does not divide tp {tp}"))
@@ -363,6 +386,7 @@ impl Draft {
             utilization: share,
             weights,
             cache,
+            state,
             engine: self.get("engine").map(str::to_owned),
             custom: self.said("custom_all_reduce")?.unwrap_or(true),
             env: self.get("env").unwrap_or("").to_owned(),
@@ -386,6 +410,18 @@ fn cached(kind: &str) -> Result<f64> {
         _ => Err(Error::input(format!("a cache of `{kind}` is not priced"))
             .at(format!("cache_type = {kind}"))
             .help("write --set cache_type=fp8, int8 or bf16")),
+    }
+}
+
+/// Bytes of a number in a state of linear attention.
+fn of_state(kind: &str, usual: f64) -> Result<f64> {
+    match kind.to_ascii_lowercase().as_str() {
+        "auto" => Ok(usual),
+        "fp32" | "float32" => Ok(4.0),
+        "bf16" | "bfloat16" | "fp16" | "float16" => Ok(2.0),
+        _ => Err(Error::input(format!("a state of `{kind}` is not priced"))
+            .at(format!("state_type = {kind}"))
+            .help("write --set state_type=float32 or bfloat16")),
     }
 }
 
@@ -521,29 +557,34 @@ impl Serve {
         let weights = dense + bytes.experts.bytes * model.routed_body() / pp / self.experts_over();
         let layers = model.cached_layers(f64::from(self.context));
         let per_token = layers / pp * self.cache * model.cache_width() / self.cut();
+        let states = model.states(self.state);
+        let state = states / pp / f64::from(self.tp);
         let share = self.utilization * self.device.capacity();
         let room = share - weights - if self.is_sglang() { 0.0 } else { BESIDE };
-        let handoff = f64::from(self.context) * layers * self.cache * model.cache_width();
-        let tokens = (room / per_token).max(0.0);
+        let cached = layers * self.cache * model.cache_width();
+        let handoff = f64::from(self.context) * cached + states;
+        // Those of sequences of this length, each with its states.
+        let tokens = (room / (per_token + state / f64::from(self.context))).max(0.0);
         let fitting = (tokens / f64::from(self.context)).floor();
         let sequences = f64::from(self.sequences).min(fitting).max(1.0);
         Ok(Served {
             weights,
             cache_a_token: per_token,
+            state,
             tokens,
             sequences,
-            decode: self.decode(wires, per_token, sequences)?,
+            decode: self.decode(wires, (per_token, state), sequences)?,
             prefill: self.prefill(wires, self.at_once(sequences))?,
             chunk: self.at_once(sequences),
             handoff,
-            handing: self.handing(wires, per_token),
+            handing: self.handing(wires, per_token * f64::from(self.context) + state),
         })
     }
 
     /// Bytes on a GPU with the cache of the sequences that are decoded at once.
     pub fn peak(&self, served: &Served) -> f64 {
         let tokens = served.sequences * f64::from(self.context);
-        served.weights + BESIDE + served.cache_a_token * tokens
+        served.weights + BESIDE + served.cache_a_token * tokens + served.state * served.sequences
     }
 
     /// Whether weights and the cache of one sequence fit.
@@ -576,6 +617,7 @@ impl Serve {
             ("utilization", self.utilization.to_string()),
             ("bytes of a weight", self.weights.experts.bytes.to_string()),
             ("bytes of the cache", self.cache.to_string()),
+            ("bytes of a state", self.state.to_string()),
             ("engine", self.engine.clone().unwrap_or_default()),
             ("all2all", self.exchange.id().to_owned()),
             ("device", self.device.name.clone()),
@@ -588,11 +630,11 @@ impl Serve {
     }
 
     /// Every GPU sends what it holds of a sequence's cache to its counterpart on another node.
-    fn handing(&self, wires: &Wires<'_>, per_token: f64) -> Option<f64> {
+    fn handing(&self, wires: &Wires<'_>, bytes: f64) -> Option<f64> {
         let apart = wires.domain();
         let world = u64::from(apart) * 2;
         let pair = Among { world, group: Group::new(2, apart) };
-        wires.time(SendRecv, pair, per_token * f64::from(self.context)).ok()
+        wires.time(SendRecv, pair, bytes).ok()
     }
 
     /// The factor by which TP divides the cache: at most by heads, a latent not at all; of what is then
@@ -605,8 +647,15 @@ impl Serve {
         f64::from((heads * self.dcp).min(self.tp))
     }
 
-    fn decode(&self, wires: &Wires<'_>, per_token: f64, tokens: f64) -> Result<Phase> {
-        let cache = per_token * f64::from(self.pp) * tokens * f64::from(self.context);
+    fn decode(
+        &self,
+        wires: &Wires<'_>,
+        (per_token, state): (f64, f64),
+        tokens: f64,
+    ) -> Result<Phase> {
+        // A state is read and written.
+        let each = per_token * f64::from(self.context) + 2.0 * state;
+        let cache = each * f64::from(self.pp) * tokens;
         let compute = self.compute(tokens, tokens) / f64::from(self.tp);
         self.phase(wires, (tokens, tokens), Doing::Decode, (cache, compute))
     }
@@ -625,7 +674,8 @@ impl Serve {
         // A chunk is one prompt, or as many of the longest as it holds.
         let prompt = tokens.min(f64::from(self.longest));
         let layers = self.model.attending_layers(prompt);
-        let core = 2.0 * self.model.core_width() * tokens * prompt * layers;
+        let scores = 2.0 * self.model.core_width() * prompt * layers;
+        let core = tokens * (scores + self.model.linear_core());
         let attention = core / self.device.attention(false, Framework::Megatron);
         // A prompt's last token alone is sampled from.
         let sampled = tokens / prompt;
@@ -739,7 +789,7 @@ impl Serve {
             sum = sum + (both + each * -replaced) * (layers - model.moe_layers());
         }
         if doing == Doing::Decode {
-            sum = sum + self.divided(wires, tokens)? * layers;
+            sum = sum + self.divided(wires, tokens)? * (layers * model.keeping());
         }
         if self.pp > 1 {
             sum = sum + self.passed_on(wires, width)?;

@@ -13,13 +13,29 @@ use super::weights::by_checkpoint;
 use crate::base::error::{Error, Result};
 use crate::library::engines::{ENGINES, same};
 
-/// Whether a text contains such arguments.
-pub(super) fn is(text: &str) -> bool {
-    COMMANDS.iter().chain([&IMAGE]).any(|(start, _)| text.contains(start))
-        || text.contains("sglang")
-        || text.contains("model-path")
-        // Keys of vLLM's own file (`--config`).
-        || ["max-model-len", "gpu-memory-utilization", "tensor-parallel-size"].iter().any(|key| text.contains(key))
+/// Whether a text starts such a server, or has its arguments alone.
+pub(super) fn is(text: &str, file: &str) -> bool {
+    let names = COMMANDS.iter().chain([&IMAGE]).any(|(start, _)| text.contains(start));
+    let own = |line: &str| {
+        let line =
+            line.trim_start_matches("- ").trim_start_matches("--").trim_start_matches(['"', '\'']);
+        KEYS.iter().any(|key| line.starts_with(key))
+    };
+    names && (is_yaml(file) || !servers(&statements(text)).is_empty())
+        || text.lines().map(str::trim_start).any(own)
+}
+
+/// Arguments of a server that no other program has; also keys of its own file (`--config`).
+const KEYS: [&str; 5] = [
+    "model-path",
+    "max-model-len",
+    "gpu-memory-utilization",
+    "tensor-parallel-size",
+    "mem-fraction-static",
+];
+
+fn is_yaml(file: &str) -> bool {
+    file.ends_with(".yaml") || file.ends_with(".yml")
 }
 
 /// What starts a server, and which engine that is.
@@ -99,7 +115,7 @@ fn servers(all: &[Statement]) -> Vec<Started> {
 /// # Errors
 /// Two servers that are not the same; groups that do not divide their ranks.
 pub(super) fn read(text: &str, file: &str) -> Result<Draft> {
-    let yaml = file.ends_with(".yaml") || file.ends_with(".yml");
+    let yaml = is_yaml(file);
     let documents: Vec<&str> = if yaml { text.split("\n---").collect() } else { vec![text] };
     let lines: Vec<Option<String>> =
         documents.iter().map(|one| if yaml { command(one) } else { None }).collect();
@@ -282,7 +298,7 @@ fn variable<'a>(text: &'a str, name: &str) -> Option<&'a str> {
 
 /// The sizes that arguments say; SGLang counts some of `groups` of its data-parallel attention together.
 fn put_sizes(args: &Arguments, draft: &mut Draft, groups: u32) -> Result<()> {
-    const COPIED: [(&str, &[&str]); 8] = [
+    const COPIED: [(&str, &[&str]); 9] = [
         ("dcp", &["decode-context-parallel-size", "dcp-size", "-dcp"]),
         ("sequences", &["max-num-active-seqs", "max-num-seqs"]),
         (
@@ -290,6 +306,7 @@ fn put_sizes(args: &Arguments, draft: &mut Draft, groups: u32) -> Result<()> {
             &["gpu-memory-utilization", "device-memory-utilization", "mem-fraction-static"],
         ),
         ("cache_type", &["kv-cache-dtype"]),
+        ("state_type", &["mamba-ssm-cache-dtype", "mamba-ssm-dtype"]),
         ("quantization", &["quantization", "-q"]),
         ("context", &["max-model-len", "context-length"]),
         ("sequences", &["max-running-requests"]),

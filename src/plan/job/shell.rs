@@ -17,12 +17,14 @@ pub(super) struct Statement {
 /// The statements of a script, with its variables replaced. What is known only at run time (`$1`,
 /// `$(…)`) is unchanged.
 pub(super) fn statements(text: &str) -> Vec<Statement> {
+    let slurm = directives(text);
     let plain = joined(&uncommented(text));
     let all: Vec<&str> = plain.lines().flat_map(parts).map(str::trim).collect();
     let count = |word: &str| all.iter().filter(|part| first(inner(part)).0 == word).count();
     // A page with a command line in it may have sentences that begin with "if".
     let branches = count("if") == count("fi") && count("case") == count("esac");
     let mut script = Script::default();
+    script.variables.values.extend(slurm);
     for part in all {
         let part = if branches { script.enter(part) } else { part };
         script.run(part);
@@ -32,6 +34,56 @@ pub(super) fn statements(text: &str) -> Vec<Statement> {
         statement.text = expanded(&statement.text, &variables);
     }
     ran
+}
+
+/// Counts of the `#SBATCH` lines of a script (slurm.schedmd.com/sbatch.html): nodes, their GPUs and tasks, all tasks.
+fn counts(text: &str) -> BTreeMap<&'static str, u32> {
+    let lines = text.lines().filter_map(|line| line.trim().strip_prefix("#SBATCH"));
+    let words: Vec<&str> = lines.flat_map(|line| line.split(['=', ' ', '\t'])).collect();
+    let mut words = words.into_iter().filter(|word| !word.is_empty()).peekable();
+    let mut found = BTreeMap::new();
+    while let Some(word) = words.next() {
+        let (key, value) = match word {
+            "--nodes" | "-N" => ("nodes", words.peek().copied()),
+            "--gres" | "--gpus-per-node" => ("gpus", words.peek().copied()),
+            "--ntasks-per-node" => ("tasks", words.peek().copied()),
+            "--ntasks" | "-n" => ("all", words.peek().copied()),
+            _ => match word.strip_prefix("-N") {
+                Some(nodes) => ("nodes", Some(nodes)),
+                None => continue,
+            },
+        };
+        // `gpu:h100:8`
+        let count = value.and_then(|value| value.rsplit(':').next()?.parse().ok());
+        if let Some(count) = count {
+            found.insert(key, count);
+        }
+    }
+    found
+}
+
+/// Nodes and GPUs of a node that a script asks Slurm for.
+pub(super) fn slurm(text: &str) -> Option<(u32, u32)> {
+    let found = counts(text);
+    let gpus = found.get("gpus").or(found.get("tasks"));
+    Some((*found.get("nodes")?, *gpus?))
+}
+
+/// The variables that Slurm sets by them.
+fn directives(text: &str) -> Vec<(String, String)> {
+    let found = counts(text);
+    let of = |key: &str| found.get(key).copied();
+    let tasks = of("all").or_else(|| of("nodes")?.checked_mul(of("tasks")?));
+    let set = [
+        ("SLURM_NNODES", of("nodes")),
+        ("SLURM_JOB_NUM_NODES", of("nodes")),
+        ("SLURM_GPUS_ON_NODE", of("gpus")),
+        ("SLURM_GPUS_PER_NODE", of("gpus")),
+        ("SLURM_NTASKS_PER_NODE", of("tasks")),
+        ("SLURM_NTASKS", tasks),
+    ];
+    let set = set.into_iter().filter_map(|(name, value)| Some((name, value?)));
+    set.map(|(name, value)| (name.to_owned(), value.to_string())).collect()
 }
 
 /// An `if` or a `case` that is being read.
@@ -62,6 +114,8 @@ impl Branch {
 #[derive(Debug)]
 struct Known {
     values: BTreeMap<String, String>,
+    /// Those that have their value only in a branch of which it is not known whether it runs.
+    perhaps: BTreeSet<String>,
     left: Cell<usize>,
 }
 
@@ -70,7 +124,8 @@ const MOST_REPLACED: usize = 1 << 24;
 
 impl Default for Known {
     fn default() -> Self {
-        Self { values: BTreeMap::new(), left: Cell::new(MOST_REPLACED) }
+        let (values, perhaps) = Default::default();
+        Self { values, perhaps, left: Cell::new(MOST_REPLACED) }
     }
 }
 
@@ -155,10 +210,8 @@ impl Script {
             for word in inner.split_whitespace() {
                 let word = word.trim_matches(['"', '\'']).strip_prefix("${");
                 let set = word.and_then(|word| word.strip_suffix('}')?.split_once(":="));
-                if let Some((name, value)) = set
-                    && !self.variables.values.contains_key(name)
-                {
-                    self.set(name, value, open);
+                if let Some((name, value)) = set {
+                    self.set_absent(name, value, open);
                 }
             }
             return;
@@ -176,6 +229,18 @@ impl Script {
                 return;
             }
             part = others;
+        }
+    }
+
+    /// Sets what is not set; of what may be set, another value leaves it open.
+    fn set_absent(&mut self, name: &str, value: &str, open: bool) {
+        let Some(before) = self.variables.values.get(name) else {
+            self.set(name, value, open);
+            return;
+        };
+        if self.variables.perhaps.contains(name) && before != value {
+            self.variables.values.remove(name);
+            self.torn.insert(name.to_owned());
         }
     }
 
@@ -198,8 +263,12 @@ impl Script {
         };
         if !open {
             self.torn.remove(name);
+            self.variables.perhaps.remove(name);
+        } else if before.is_none() {
+            self.variables.perhaps.insert(name.to_owned());
         } else if before.is_some_and(|before| !value.starts_with(before.as_str())) {
             self.variables.values.remove(name);
+            self.variables.perhaps.insert(name.to_owned());
             self.torn.insert(name.to_owned());
         }
         if !self.torn.contains(name) {
@@ -239,24 +308,30 @@ fn inner(part: &str) -> &str {
     part
 }
 
+/// The characters of a text outside its quotes, with their places. A quote that is not closed is none: an apostrophe.
+pub(super) fn bare(text: &str) -> impl Iterator<Item = (usize, char)> {
+    let mut behind = 0;
+    text.char_indices().filter(move |&(at, c)| {
+        if at < behind {
+            return false;
+        }
+        if matches!(c, '"' | '\'')
+            && let Some(length) = text[at + 1..].find(c)
+        {
+            behind = at + length + 2;
+            return false;
+        }
+        true
+    })
+}
+
 /// Without comments: from a `#` that begins a word outside quotes to the end of its line.
 fn uncommented(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for line in text.split_inclusive('\n') {
-        let (mut quote, mut before) = (None, ' ');
-        let at = line.char_indices().find_map(|(i, c)| {
-            match (quote, c) {
-                (Some(open), _) if open == c => quote = None,
-                (Some(_), _) => {}
-                (None, '"' | '\'') => quote = Some(c),
-                (None, '#') if before.is_whitespace() => return Some(i),
-                (None, _) => {}
-            }
-            before = c;
-            None
-        });
-        match at {
-            Some(at) => {
+        let begins = |at: usize| line[..at].chars().next_back().is_none_or(char::is_whitespace);
+        match bare(line).find(|&(at, c)| c == '#' && begins(at)) {
+            Some((at, _)) => {
                 out.push_str(&line[..at]);
                 out.push('\n');
             }
@@ -266,41 +341,57 @@ fn uncommented(text: &str) -> String {
     out
 }
 
-/// Joins lines that end in a backslash; text between parentheses is one line, but for those of quotes in a line.
+/// Joins lines that end in a backslash; a value in quotes and text between parentheses, but for those of quotes in a
+/// line, are one line.
 fn joined(text: &str) -> String {
     let text = text.replace("\\\r\n", " ").replace("\\\n", " ");
     let mut out = String::with_capacity(text.len());
-    let (mut depth, mut quote) = (0_i32, None);
-    for (at, c) in text.char_indices() {
-        let is_closed = || text[at + 1..].chars().take_while(|x| *x != '\n').any(|x| x == c);
-        match (quote, c) {
-            (_, '\n') => quote = None,
-            (Some(open), _) if open == c => quote = None,
-            (Some(_), _) => {}
-            (None, '"' | '\'') if is_closed() => quote = Some(c),
-            (None, '(') => depth += 1,
-            (None, ')') => depth = (depth - 1).max(0),
-            _ => {}
+    let mut depth = 0_usize;
+    let mut unclosed: Option<char> = None;
+    let mut left = text.as_str();
+    while !left.is_empty() {
+        let (line, behind) = left.split_once('\n').unwrap_or((left, ""));
+        left = behind;
+        match unclosed {
+            Some(quote) if line.contains(quote) => unclosed = None,
+            Some(_) => {}
+            None => {
+                unclosed = opened(line).filter(|quote| behind.contains(*quote));
+                for (_, c) in bare(line) {
+                    match c {
+                        '(' => depth += 1,
+                        ')' => depth = depth.saturating_sub(1),
+                        _ => {}
+                    }
+                }
+            }
         }
-        out.push(if c == '\n' && depth > 0 { ' ' } else { c });
+        out.push_str(line);
+        out.push(if depth > 0 || unclosed.is_some() { ' ' } else { '\n' });
     }
     out
 }
 
+/// The quote that a value begins with, if the line does not close it: `NAME="…`.
+fn opened(line: &str) -> Option<char> {
+    let (name, value) = line.split_once('=')?;
+    let name = name.trim_start().trim_start_matches("export ").trim_end_matches('+');
+    let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    let quote = value.chars().next().filter(|c| matches!(c, '"' | '\''))?;
+    (!name.is_empty() && name.chars().all(is_name) && !value[1..].contains(quote)).then_some(quote)
+}
+
 /// Statements of a line: cut at `;` outside quotes and parentheses.
 fn parts(line: &str) -> Vec<&str> {
-    let (mut depth, mut quote, mut start) = (0_i32, None, 0);
+    let (mut depth, mut start) = (0_i32, 0);
     let mut parts = Vec::new();
-    for (i, c) in line.char_indices() {
-        match (quote, c) {
-            (Some(open), _) if open == c => quote = None,
-            (Some(_), _) => {}
-            (None, '"' | '\'') => quote = Some(c),
-            (None, '(') => depth += 1,
-            (None, ')') => depth -= 1,
-            (None, ';') if depth <= 0 => {
-                parts.push(&line[start..i]);
-                start = i + 1;
+    for (at, c) in bare(line) {
+        match c {
+            '(' => depth += 1,
+            ')' => depth -= 1,
+            ';' if depth <= 0 => {
+                parts.push(&line[start..at]);
+                start = at + 1;
             }
             _ => {}
         }
@@ -309,8 +400,38 @@ fn parts(line: &str) -> Vec<&str> {
     parts
 }
 
-/// Replaces `$NAME`, `${NAME}`, `${NAME[@]}`, `${NAME:-absent}`, `${NAME:=absent}` and `$((a * b))` by their values.
+/// Replaces `$NAME`, `${NAME}`, `${NAME[@]}`, `${NAME:-absent}`, `${NAME:=absent}`, `${NAME:+present}` and `$((a * b))` by
+/// their values.
 fn expanded(line: &str, known: &Known) -> String {
+    replaced(line, known, DEEPEST)
+}
+
+/// How deep values may be inside each other: `${A:-${B:-8}}`.
+const DEEPEST: usize = 4;
+
+/// The place of the brace that closes an open one.
+fn closing(text: &str) -> Option<usize> {
+    let mut depth = 0_usize;
+    let found = text.char_indices().find(|(_, c)| match c {
+        '}' if depth == 0 => true,
+        '}' => {
+            depth -= 1;
+            false
+        }
+        '{' => {
+            depth += 1;
+            false
+        }
+        _ => false,
+    });
+    found.map(|(at, _)| at)
+}
+
+fn replaced(line: &str, known: &Known, deep: usize) -> String {
+    let inner_value = |text: &str| match deep {
+        0 => text.to_owned(),
+        _ => replaced(text, known, deep - 1),
+    };
     let mut out = String::with_capacity(line.len());
     let mut rest = line;
     let mut has_sums = true;
@@ -343,7 +464,7 @@ fn expanded(line: &str, known: &Known) -> String {
             continue;
         }
         let (inner, end) = match after.strip_prefix('{') {
-            Some(braced) => match braced.find('}') {
+            Some(braced) => match closing(braced) {
                 Some(close) => (&braced[..close], close + 2),
                 None => (after, after.len()),
             },
@@ -357,13 +478,28 @@ fn expanded(line: &str, known: &Known) -> String {
         let (name, behind) = inner.split_at(sign.unwrap_or(inner.len()));
         let signs = [":-", ":=", "-", "="];
         let absent = signs.iter().find_map(|sign| behind.strip_prefix(sign));
+        let present = [":+", "+"].iter().find_map(|sign| behind.strip_prefix(sign));
+        if let Some(present) = present.filter(|_| !known.perhaps.contains(name)) {
+            // What is not set here is usually not set at all.
+            if known.values.get(name).is_some_and(|value| !value.is_empty()) {
+                out.push_str(&inner_value(present));
+            }
+            rest = &after[end.min(after.len())..];
+            continue;
+        }
         // Other expansions are not followed.
         let name = if absent.is_some() { name } else { inner };
         let absent = absent.unwrap_or("");
+        // Of a default and a value that it may have neither is known.
+        let is_open = known.perhaps.contains(name) && !absent.is_empty();
         let name = name.trim_end_matches("[@]").trim_end_matches("[*]");
-        match known.take(name) {
+        match known.take(name).filter(|value| !is_open || *value == absent) {
             Some(value) => out.push_str(value),
-            None if !absent.is_empty() => out.push_str(absent),
+            None if is_open => {
+                out.push('$');
+                out.push_str(&after[..end.min(after.len())]);
+            }
+            None if !absent.is_empty() => out.push_str(&inner_value(absent)),
             None => {
                 out.push('$');
                 out.push_str(&after[..end.min(after.len())]);

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::arguments::Arguments;
 use super::draft::Draft;
-use super::shell::{Statement, value};
+use super::shell::{Statement, bare, value};
 
 /// A server that a file starts.
 pub(super) struct Started {
@@ -46,30 +46,51 @@ pub(super) fn started(all: &[Statement], starts: &[(&str, &'static str)]) -> Vec
             }
         }
     }
-    if found.iter().any(|(_, is_value)| !is_value) {
-        found.retain(|(_, is_value)| !is_value);
-    }
+    let mut found = run(found);
     // A sentence names a command without its arguments.
-    let has_flags = |(started, _): &(Started, bool)| started.statement.text.contains(" -");
+    let has_flags = |started: &Started| started.statement.text.contains(" -");
     if found.iter().any(has_flags) {
         found.retain(has_flags);
+    }
+    found
+}
+
+/// The commands of a script that start a training: they run Python, or `megatron` of ms-swift, with one of `flags`.
+/// What only holds such a command counts where none is run.
+pub(super) fn trainings(all: &[Statement], flags: &[&str]) -> Vec<Started> {
+    let mut found: Vec<(Started, bool)> = Vec::new();
+    for Statement { text, open } in all {
+        let is_value = is_assignment(text);
+        for command in commands(text) {
+            let mut words = command.split(|c: char| c.is_whitespace() || "\"'({".contains(c));
+            let named = words.clone().find(|word| !word.is_empty());
+            let runs = words.any(|word| {
+                word.ends_with(".py") || matches!(word, "megatron" | "torchrun" | "deepspeed")
+            });
+            if runs
+                && !named.is_some_and(|first| NAMING.contains(&first))
+                && flags.iter().any(|flag| command.contains(flag))
+            {
+                let statement = Statement { text: command.to_owned(), open: open.clone() };
+                found.push((Started { engine: "", statement }, is_value));
+            }
+        }
+    }
+    run(found)
+}
+
+/// Those that are run, or else those that variables hold.
+fn run(mut found: Vec<(Started, bool)>) -> Vec<Started> {
+    if found.iter().any(|(_, is_value)| !is_value) {
+        found.retain(|(_, is_value)| !is_value);
     }
     found.into_iter().map(|(started, _)| started).collect()
 }
 
-/// The words of a command, without those behind its end: that of a command in quotes may be in them, or their own.
+/// The words of a command, without those behind its end.
 fn until_end(own: &str) -> &str {
-    let mut quote = None;
-    for (at, c) in own.char_indices() {
-        match (quote, c) {
-            (Some(open), _) if open == c => quote = None,
-            (Some(_), _) => {}
-            (None, '"' | '\'') if own[at + 1..].contains(c) => quote = Some(c),
-            (None, _) if ENDS.iter().any(|end| own[at..].starts_with(end)) => return &own[..at],
-            _ => {}
-        }
-    }
-    own
+    let ends = |at: &usize| ENDS.iter().any(|end| own[*at..].starts_with(end));
+    bare(own).map(|(at, _)| at).find(ends).map_or(own, |at| &own[..at])
 }
 
 /// Whether a statement is `NAME=value` alone.
@@ -80,23 +101,29 @@ fn is_assignment(text: &str) -> bool {
     })
 }
 
-/// The commands of a statement, cut outside quotes.
+/// The commands of a statement, cut outside quotes; not in a value such as `E|tt|L`, nor in `2>&1`.
 fn commands(text: &str) -> Vec<&str> {
-    let (mut quote, mut start, mut found) = (None, 0, Vec::new());
-    for (at, c) in text.char_indices() {
-        match (quote, c) {
-            (Some(open), _) if open == c => quote = None,
-            (Some(_), _) => {}
-            (None, '"' | '\'') => quote = Some(c),
-            (None, '&' | '|' | ';') => {
-                found.push(&text[start..at]);
-                start = at + 1;
-            }
-            _ => {}
+    let mut start = 0;
+    let mut found = Vec::new();
+    let parts = |&(at, c): &(usize, char)| match c {
+        ';' => true,
+        '&' | '|' => {
+            let beside = [text[..at].chars().next_back(), text[at + 1..].chars().next()];
+            beside.iter().any(|one| one.is_none_or(|one| one == c || one.is_whitespace()))
         }
+        _ => false,
+    };
+    for (at, _) in bare(text).filter(parts) {
+        found.push(&text[start..at]);
+        start = at + 1;
     }
     found.push(&text[start..]);
     found
+}
+
+/// What an assignment sets; empty for other statements.
+fn value_of(text: &str) -> &str {
+    text.split_once('=').filter(|_| is_assignment(text)).map_or("", |(_, value)| value)
 }
 
 /// The arguments of commands, with the assignments of the variables that they name and that branches leave open.
@@ -121,8 +148,17 @@ pub(super) fn arguments(started: &[&Started], all: &[Statement]) -> Arguments {
             }
         }
     }
-    let own = started.iter().map(|server| server.statement.clone());
-    Arguments::read(behind.into_iter().chain(own).collect())
+    // Values of branches may be in a command already.
+    let own: Vec<Statement> = started.iter().map(|server| server.statement.clone()).collect();
+    let words: BTreeSet<&str> = own.iter().flat_map(|own| own.text.split_whitespace()).collect();
+    let inserted = all.iter().filter(|statement| {
+        let flag = |word: &&str| word.trim_start_matches(['(', '"', '\'']).starts_with("--");
+        let mut flags = value_of(&statement.text).split_whitespace().filter(flag).peekable();
+        statement.open.is_some()
+            && flags.peek().is_some()
+            && flags.all(|flag| words.contains(flag.trim_matches(['(', ')', '"', '\''])))
+    });
+    Arguments::read(inserted.cloned().chain(behind).chain(own.iter().cloned()).collect())
 }
 
 /// The model behind a server's command: not the value of a flag, unless it has the slash of a repository.

@@ -169,7 +169,7 @@ fn sglang_spreads_experts_as_its_exchange_does() {
 /// Parameters of public configurations, as their safetensors hold them.
 #[test]
 fn parameters_follow_from_configurations_to_the_last_one() {
-    let cases: [(&'static str, f64, f64); 25] = [
+    let cases: [(&'static str, f64, f64); 28] = [
         (
             r#"{"model_type": "llama", "num_hidden_layers": 32, "hidden_size": 4096, "intermediate_size": 14336, "num_attention_heads": 32, "num_key_value_heads": 8, "vocab_size": 128256}"#,
             8_030_261_248.0,
@@ -297,6 +297,23 @@ fn parameters_follow_from_configurations_to_the_last_one() {
             176_247_271_424.0,
             176_247_271_424.0,
         ),
+        // The parameters of the classes of transformers 5.24 for these: of Qwen3-Next-80B-A3B, and of the language models
+        // of Qwen3.5-397B-A17B and 27B.
+        (
+            r#"{"model_type": "qwen3_next", "num_hidden_layers": 48, "hidden_size": 2048, "intermediate_size": 5632, "moe_intermediate_size": 512, "shared_expert_intermediate_size": 512, "num_attention_heads": 16, "num_key_value_heads": 2, "head_dim": 256, "num_experts": 512, "num_experts_per_tok": 10, "full_attention_interval": 4, "linear_conv_kernel_dim": 4, "linear_key_head_dim": 128, "linear_num_key_heads": 16, "linear_num_value_heads": 32, "linear_value_head_dim": 128, "vocab_size": 151936}"#,
+            79_674_391_296.0,
+            3_874_929_408.0,
+        ),
+        (
+            r#"{"model_type": "qwen3_5_moe", "text_config": {"model_type": "qwen3_5_moe_text", "num_hidden_layers": 60, "hidden_size": 4096, "moe_intermediate_size": 1024, "shared_expert_intermediate_size": 1024, "num_attention_heads": 32, "num_key_value_heads": 2, "head_dim": 256, "num_experts": 512, "num_experts_per_tok": 10, "linear_conv_kernel_dim": 4, "linear_key_head_dim": 128, "linear_num_key_heads": 16, "linear_num_value_heads": 64, "linear_value_head_dim": 128, "mamba_ssm_dtype": "float32", "vocab_size": 248320}}"#,
+            396_346_350_336.0,
+            17_349_040_896.0,
+        ),
+        (
+            r#"{"model_type": "qwen3_5", "text_config": {"model_type": "qwen3_5_text", "num_hidden_layers": 64, "hidden_size": 5120, "intermediate_size": 17408, "num_attention_heads": 24, "num_key_value_heads": 4, "head_dim": 256, "linear_conv_kernel_dim": 4, "linear_key_head_dim": 128, "linear_num_key_heads": 16, "linear_num_value_heads": 48, "linear_value_head_dim": 128, "vocab_size": 248320}}"#,
+            26_895_998_464.0,
+            26_895_998_464.0,
+        ),
     ];
     for (text, params, active) in cases {
         let model = draft("config.json", text).model.unwrap();
@@ -315,7 +332,7 @@ fn a_configuration_that_lacks_widths_names_them() {
     let unknown = r#"{"model_type": "made_up"}"#;
     let refused = drafts(&OneText(unknown), &["config.json".to_owned()]).unwrap_err();
     assert!(refused.what().contains("made_up"), "{refused}");
-    for (family, why) in [("qwen3_next", "linear attention"), ("gemma4", "heads of attention")] {
+    for (family, why) in [("kimi_linear", "linear attention"), ("gemma4", "heads of attention")] {
         let text = format!(r#"{{"model_type": "{family}"}}"#);
         let refused = drafts(&OneText(text.leak()), &["config.json".to_owned()]).unwrap_err();
         assert!(refused.what().contains(why), "{refused}");
@@ -364,7 +381,7 @@ fn a_repository_has_the_widths_of_what_it_was_made_from() {
     assert!(error.contains("did you mean `meta-llama/Llama-3.3-70B`?"), "{error}");
     // Another release is another model.
     for (name, known_one) in [
-        ("Qwen/Qwen3.5-397B-A17B", "qwen3-235b-a22b"),
+        ("Qwen/Qwen3.8-2.4T-A95B", "qwen3-235b-a22b"),
         ("deepseek-ai/DeepSeek-V4-Pro", "deepseek-v3.2"),
     ] {
         let error = known(name).unwrap_err().to_string();
@@ -544,9 +561,205 @@ fn what_a_script_does_not_run_is_not_read() {
         assert_eq!(found.get("recompute"), Some("none"), "{text}");
         assert_eq!(found.model.as_ref(), Some(&plain.model));
     }
-    let open = with("if [ $1 = full ]; then\n MORE=(--recompute-granularity full)\nfi\nPAR=(");
+    let branch = "if [ $1 = full ]; then\n MORE=(--recompute-granularity full)\nfi\nPAR=(";
+    // What no command names is not read.
+    assert_eq!(with(branch).get("recompute"), Some("none"));
+    let open = with(&format!("{branch}$MORE "));
     assert_eq!(open.get("recompute"), Some("full"));
     assert_eq!(open.inferred, ["all branches of `[ $1 = full ]`: --recompute-granularity"]);
+}
+
+/// Only the command that starts the training is read: not a usage text, not another program.
+#[test]
+fn a_script_is_read_where_it_starts_its_training() {
+    let read = |text: &str| drafts(&OneText(text.to_owned().leak()), &["train.sh".to_owned()]);
+    let other = "cat <<EOF\nusage: --tensor-model-parallel-size 8\nEOF\n\
+        echo --pipeline-model-parallel-size 4\n\
+        python tools/preprocess_data.py --seq-length 16\n";
+    let found = read(&format!("{other}{MEGATRON}")).unwrap().remove(0).draft;
+    assert_eq!(
+        (found.get("tp"), found.get("pp"), found.get("sequence")),
+        (Some("2"), None, Some("8192"))
+    );
+    // Of several with other counts none is chosen; the ranks of one are one.
+    let again = "torchrun --nnodes 4 pretrain_gpt.py ${MODEL[@]} --tensor-model-parallel-size 4\n";
+    let refused = read(&format!("{MEGATRON}\n{again}")).unwrap_err().to_string();
+    assert!(refused.contains("one with --tensor-model-parallel-size 2"), "{refused}");
+    let twice = MEGATRON.split_once("torchrun").unwrap().1.trim_end();
+    assert!(read(&format!("{MEGATRON}\ntorchrun --node_rank 1 {twice}")).is_ok());
+    // Values in quotes may have several lines, and a variable may hold the command.
+    let quoted = "ARGS=\"--num-layers 24\n --hidden-size 1024 --num-attention-heads 16\n --fp16\"\n\
+        CMD=\"python pretrain_gpt.py $ARGS\"\nsrun bash -c '$CMD --micro-batch-size 4'";
+    let found = read(quoted).unwrap().remove(0).draft;
+    assert_eq!((found.get("precision"), found.get("micro_batch")), (Some("fp16"), Some("4")));
+    assert_eq!(found.model.as_ref().map(|model| model.layers), Some(24));
+    // One micro-batch of each replica, where a training says no batch.
+    assert_eq!(found.get("accumulation"), Some("1"));
+    let generates = quoted.replace("pretrain_gpt", "generate_text").leak();
+    assert_eq!(draft("a.sh", generates).get("accumulation"), None);
+}
+
+/// GPUs and nodes are those of Slurm, or of the launcher; a launch on fewer than a node's GPUs has smaller nodes.
+#[test]
+fn a_launch_says_its_gpus() {
+    let of = |before: &str, launch: &str| {
+        let text = MEGATRON.replace("torchrun --nproc_per_node 8 --nnodes 4", launch);
+        draft("train.sh", format!("{before}{text}").leak())
+    };
+    let slurm = "#SBATCH --nodes=16\n#SBATCH --gres=gpu:a100:8\n";
+    let gpus = |before: &str, launch: &str| of(before, launch).get("gpus").map(str::to_owned);
+    for (before, launch, expected) in [
+        (slurm, "N=${SLURM_NNODES:-1}; torchrun --nproc_per_node 8 --nnodes $N", Some("128")),
+        (slurm, "torchrun --nproc_per_node 4 --nnodes $SLURM_JOB_NUM_NODES", Some("64")),
+        ("#SBATCH -N 2\n#SBATCH --ntasks-per-node=4\n", "srun python", Some("8")),
+        ("", "torchrun --nproc_per_node 8", Some("8")),
+        ("", "deepspeed --num_nodes 4 --num_gpus 8", Some("32")),
+        ("", "torchrun --nproc_per_node 8 --nnodes $1", None),
+        ("", "python", None),
+    ] {
+        assert_eq!(gpus(before, launch).as_deref(), expected, "{before}{launch}");
+    }
+    let node = |each: u32| {
+        let launch = format!("torchrun --nproc_per_node {each} --nnodes 8");
+        let mut typed = Draft::default();
+        typed.put("machine", "dgx-h100").unwrap();
+        let job = typed.over(&of("", &launch)).job(&Machines::new(&BuiltIn), false).unwrap();
+        job.inferred.iter().any(|note| note.contains("4 of a node's 8 GPUs"))
+    };
+    assert!(node(4) && !node(8));
+}
+
+/// What only a run decides is not taken from a branch, nor from a default beside it.
+#[test]
+fn a_default_beside_a_branch_is_open() {
+    let tp = |text: &str| {
+        let all =
+            format!("{text}\npython pretrain_gpt.py --num-layers 2 --tensor-model-parallel-size ");
+        let of = |value: &str| {
+            let found = draft("a.sh", format!("{all}{value}\n").leak());
+            found.get("tp").map(str::to_owned)
+        };
+        [of("$TP"), of("${TP:-8}")]
+    };
+    let some = |n: &str| Some(n.to_owned());
+    let open = "if [ $1 -le 4 ]; then\n : \"${TP:=4}\"\nelse\n : \"${TP:=8}\"\nfi";
+    assert_eq!(tp(open), [None, None]);
+    assert_eq!(tp("if [ $1 = a ]; then TP=4; fi"), [some("4"), None]);
+    assert_eq!(tp("TP=4"), [some("4"), some("4")]);
+    assert_eq!(tp(": \"${TP:=${OTHER:-2}}\""), [some("2"), some("2")]);
+    let chunks = |text: &str| {
+        let all = "python pretrain_gpt.py --num-layers 8 --pipeline-model-parallel-size 2 \
+            ${VP:+--num-layers-per-virtual-pipeline-stage $VP}\n";
+        draft("a.sh", format!("{text}\n{all}").leak()).get("layers_per_chunk").map(str::to_owned)
+    };
+    assert_eq!((chunks("VP=2"), chunks("VP=")), (some("2"), None));
+}
+
+/// Lists of containers have a flag and its value in two items.
+#[test]
+fn a_flag_and_its_value_are_two_items_of_a_list() {
+    let yaml = "spec:\n  args:\n  - pretrain_gpt.py\n  - \"--tensor-model-parallel-size\"\n  - \"8\"\n\
+        \x20 - --pipeline-model-parallel-size=2\n  - --sequence-parallel\n  - --num-layers\n  - '32'\n";
+    let found = draft("job.yaml", yaml);
+    assert_eq!((found.get("tp"), found.get("pp")), (Some("8"), Some("2")));
+    assert_eq!(found.get("sequence_parallel"), Some("true"));
+    let lacks = draft("a.sh", "python pretrain_gpt.py --num-layers 2 --tensor-model-parallel-size");
+    assert_eq!(lacks.asked, ["tp (--tensor-model-parallel-size has no value)"]);
+}
+
+/// `get_num_stages_from_str` (megatron/core/transformer/pipeline_parallel_layer_layout.py).
+#[test]
+fn a_layout_says_its_stages() {
+    for (layout, stages) in [
+        ("Ettt|(tt|)*29,m|L", Some(32)),
+        ("Et*2|(tt|)*5t|tmL", Some(8)),
+        ("E|L", Some(2)),
+        ("(t|t)*2", Some(3)),
+        ("Et|*3L", Some(4)),
+        ("EtL", Some(1)),
+        ("E(t|L", None),
+        ("x", None),
+        ("t*99999999999", None),
+    ] {
+        assert_eq!(pattern::stages(layout), stages, "{layout}");
+    }
+    let text = MEGATRON.replace(
+        "--bf16",
+        "--bf16 --pipeline-model-parallel-size 4 --pipeline-model-parallel-layout Et*2|(tt|)*5t|tmL",
+    );
+    assert_eq!(draft("a.sh", text.leak()).get("chunks_per_stage"), Some("2"));
+}
+
+/// The type of gradients: of Megatron's FSDP that of the parameters unless told otherwise.
+#[test]
+fn gradients_have_the_type_that_flags_say() {
+    let of = |flags: &str| {
+        let text = MEGATRON.replace("--grad-reduce-in-bf16", "").replace("--bf16", flags);
+        let job = job("a.sh", text.leak(), &[("machine", "dgx-h100")]);
+        job.sharding.gradient
+    };
+    for (flags, bytes) in [
+        ("--bf16", 4.0),
+        ("--bf16 --grad-reduce-in-bf16", 2.0),
+        ("--fp16", 2.0),
+        ("--fp16 --accumulate-allreduce-grads-in-fp32", 4.0),
+        ("--bf16 --use-megatron-fsdp", 2.0),
+        ("--bf16 --use-megatron-fsdp --megatron-fsdp-main-grads-dtype fp32", 4.0),
+        (
+            "--bf16 --use-megatron-fsdp --megatron-fsdp-main-grads-dtype fp32 --megatron-fsdp-grad-comm-dtype bf16",
+            2.0,
+        ),
+    ] {
+        assert_eq!(of(flags), bytes, "{flags}");
+    }
+}
+
+/// Accelerate's YAML says processes, sharding and degrees; the rest is asked for.
+#[test]
+fn accelerates_yaml_is_read() {
+    let fsdp = "distributed_type: FSDP\nmixed_precision: bf16\nnum_machines: 2\nnum_processes: 16\n\
+        fsdp_config:\n  fsdp_version: 2\n  fsdp_reshard_after_forward: true\n\
+        \x20 fsdp_activation_checkpointing: true\n\
+        parallelism_config:\n  parallelism_config_tp_size: 2\n  parallelism_config_dp_replicate_size: 2\n";
+    let found = draft("fsdp.yaml", fsdp);
+    let keys = ["gpus", "tp", "replicate", "precision", "recompute"].map(|key| found.get(key));
+    assert_eq!(keys, [Some("16"), Some("2"), Some("2"), Some("bf16"), Some("full")]);
+    let sharding =
+        |text: &'static str| Sharding::read(draft("a.yaml", text).get("sharding").unwrap());
+    let read = sharding(fsdp).unwrap();
+    assert_eq!(
+        (read.framework, read.shard, read.gradient),
+        (Framework::Fsdp2, Shard::Parameters, 2.0)
+    );
+    let zero = "distributed_type: DEEPSPEED\ndeepspeed_config:\n  zero_stage: 3\n\
+        \x20 gradient_accumulation_steps: 4\n  offload_optimizer_device: none\nnum_processes: 8\n";
+    let read = sharding(zero).unwrap();
+    assert_eq!((read.framework, read.shard), (Framework::DeepSpeed, Shard::Parameters));
+    assert_eq!(read.offload, None);
+    assert_eq!(draft("a.yaml", zero).get("accumulation"), Some("4"));
+    let old = "distributed_type: FSDP\nnum_processes: 8\nfsdp_config:\n  fsdp_sharding_strategy: SHARD_GRAD_OP\n";
+    assert_eq!(sharding(old).unwrap().shard, Shard::Gradients);
+    let other = "distributed_type: TPU\n";
+    let refused = drafts(&OneText(other), &["a.yaml".to_owned()]).unwrap_err().to_string();
+    assert!(refused.contains("`TPU` of Accelerate"), "{refused}");
+}
+
+/// Configurations that are not read are named: GPT-NeoX's look like JSON and have comments, verl's name a server.
+#[test]
+fn a_configuration_of_another_program_is_named() {
+    for (text, file, name) in [
+        ("data.train_batch_size=64 actor_rollout_ref.rollout.name=sglang\n", "a.sh", "verl"),
+        ("a: 1\nbase_model: x/y\nsequence_len: 4096\n", "a.yml", "Axolotl"),
+        ("python -m openrlhf.cli.train_sft --bf16\n", "a.sh", "OpenRLHF"),
+    ] {
+        let error = drafts(&OneText(text), &[file.to_owned()]).unwrap_err().to_string();
+        assert!(error.contains(&format!("a configuration of {name}")), "{error}");
+    }
+    // Words of servers in comments and other programs start none.
+    for text in ["# see github.com/sgl-project/sglang\nls\n", "pip install vllm sglang\n"] {
+        let error = drafts(&OneText(text), &["a.sh".to_owned()]).unwrap_err().to_string();
+        assert!(error.contains("not a known kind of job"), "{error}");
+    }
 }
 
 /// Configurations of GPT-NeoX look like JSON and have comments.
@@ -561,8 +774,12 @@ fn a_configuration_that_is_not_read_is_named() {
 /// Of branches with several values the answer says which one counts.
 #[test]
 fn the_value_of_several_branches_is_named() {
-    let model = "if [ $1 = small ]; then\n M=\"--num-layers 24 --seq-length 2048\"\nelse\n M=\"--num-layers 36 --seq-length 2048\"\nfi\nrun $M\n";
-    let said = draft("train.sh", format!("{MEGATRON}{model}").leak()).inferred.join("; ");
+    let model = "if [ $1 = small ]; then\n M=\"--num-layers 24 --seq-length 2048\"\nelse\n M=\"--num-layers 36 --seq-length 2048\"\nfi\n";
+    let text = format!(
+        "{model}{}",
+        MEGATRON.replace("--num-layers 32", "$M").replace("--seq-length 8192", "")
+    );
+    let said = draft("train.sh", text.leak()).inferred.join("; ");
     assert!(said.contains("--num-layers 36 (not 24), --seq-length"), "{said}");
     assert_eq!(said.matches("--seq-length").count(), 1, "{said}");
 }
@@ -589,6 +806,27 @@ fn megatrons_yaml_is_read() {
     let other = draft("a.yaml", YAML.replace("meta-llama/Llama-3.1-8B", "${DATA}/words").leak());
     assert_eq!(other.model.as_ref().unwrap().vocab, 50_432);
     assert!(says(&other, "50257 words, as in GPT-2: the tokenizer is not read"));
+}
+
+/// Two of a batch's three sizes say the third that the trainer would fill in.
+#[test]
+fn what_is_auto_follows_from_the_others() {
+    let text = r#"{"train_batch_size": "auto", "train_micro_batch_size_per_gpu": "auto",
+        "gradient_accumulation_steps": "auto", "bf16": {"enabled": true}, "zero_optimization": {"stage": 3}}"#;
+    let of = |keys: &[(&str, &str)]| {
+        let mut typed = Draft::default();
+        for (key, value) in
+            keys.iter().chain(&[("machine", "dgx-h100"), ("gpus", "16"), ("sequence", "4096")])
+        {
+            typed.put(key, *value).unwrap();
+        }
+        typed.model_name = Some("llama3-8b".to_owned());
+        let job = typed.over(&draft("ds.json", text)).job(&Machines::new(&BuiltIn), false);
+        job.map(|job| job.global)
+    };
+    assert_eq!(of(&[("micro_batch", "2"), ("accumulation", "4")]).unwrap(), Some(128));
+    assert_eq!(of(&[("micro_batch", "2"), ("global_batch", "64")]).unwrap(), Some(64));
+    assert!(of(&[("micro_batch", "2")]).is_err());
 }
 
 /// DeepSpeed's states in bf16: of ZeRO 3 no copies, of the stages before it one of the part that a rank updates.
@@ -1481,7 +1719,7 @@ fn zero_1_and_2_sum_gradients_as_their_framework_does() {
     assert!(draft("ds.json", apart).unread[0].starts_with("use_multi_rank_bucket_allreduce"));
 }
 
-/// Megatron divides experts by TP unless told otherwise, torchtitan does not.
+/// Megatron divides experts by TP unless told otherwise, torchtitan where it does not spread them.
 #[test]
 fn experts_are_divided_by_tp() {
     let of = |keys: &[(&str, &str)]| {
@@ -1494,7 +1732,8 @@ fn experts_are_divided_by_tp() {
     assert_eq!(of(&[("sharding", "zero1")]), (8, routed / 8.0));
     assert_eq!(of(&[("sharding", "zero1"), ("ep", "2")]), (8, routed / 16.0));
     assert_eq!(of(&[("sharding", "zero1"), ("etp", "1"), ("ep", "8")]), (1, routed / 8.0));
-    assert_eq!(of(&[("sharding", "FSDP2")]), (1, routed));
+    assert_eq!(of(&[("sharding", "FSDP2")]), (8, routed / 8.0));
+    assert_eq!(of(&[("sharding", "FSDP2"), ("ep", "8")]), (1, routed / 8.0));
     // 8 experts over all ranks of TP and two of dp.
     assert_eq!(of(&[("sharding", "zero1"), ("dp", "2"), ("gpus", "16"), ("ep", "8")]).0, 1);
     let script =
@@ -2095,6 +2334,59 @@ fn serving(text: &str, machine: &str) -> (Serve, Served) {
     let serve = draft.serve(&Machines::new(&BuiltIn)).unwrap_or_else(|e| panic!("{text}: {e}"));
     let served = serve.priced(&Wires::new(&Registry::builtin(), &serve.machine)).unwrap();
     (serve, served)
+}
+
+/// Layers with linear attention have a state of a sequence instead of a cache of its tokens. Of Qwen3.5-397B-A17B 15 of 60
+/// layers keep keys and values of two heads of 256; 45 have 64 heads of 128 x 128, and what a convolution over 12,288
+/// channels needs of three tokens.
+#[test]
+fn linear_attention_keeps_a_state_instead_of_tokens() {
+    let of = |more: &str| {
+        let start = "vllm serve Qwen/Qwen3.5-397B-A17B-FP8 -tp 8 --max-num-seqs 64";
+        serving(&format!("{start} {more}"), "dgx-h200")
+    };
+    let (serve, served) = of("--max-model-len 65536");
+    assert_eq!(served.cache_a_token, 15.0 * 2.0 * 2.0 * 256.0 / 2.0 * 2.0);
+    let latest = 2.0 * 12288.0 * 3.0;
+    let state = |each: f64| 45.0 * (each * 64.0 * 128.0 * 128.0 + latest) / 8.0;
+    assert_eq!(served.state, state(4.0));
+    assert_eq!(of("--mamba-ssm-cache-dtype bfloat16").1.state, state(2.0));
+    let tokens = served.sequences * 32768.0;
+    let peak = served.weights + 2e9 + tokens * served.cache_a_token + 64.0 * state(4.0);
+    assert!((serve.peak(&served) / peak - 1.0).abs() < 1e-12, "{peak}");
+    // A state is read and written for each token.
+    let short = |context: &str| of(&format!("--max-model-len {context}")).1.decode.busy;
+    let read = served.cache_a_token * 64.0 * 32768.0 * 0.5;
+    let apart = (short("65536") - short("32768")) * serve.device.reading();
+    assert!((apart / read - 1.0).abs() < 1e-9, "{apart} {read}");
+    // Prompts are attended to by a quarter of the layers.
+    assert_eq!(serve.model.attending_layers(1e4), 15.0);
+    // By name it has the widths of its configuration; the 27B's heads are not for 32 ranks.
+    let refused = draft("serve.sh", "vllm serve Qwen/Qwen3.5-27B -tp 24 --max-model-len 4096");
+    let mut typed = Draft::default();
+    typed.put("machine", "gb200-nvl72").unwrap();
+    let refused = typed.over(&refused).serve(&Machines::new(&BuiltIn)).err().unwrap();
+    assert!(refused.to_string().contains("16 heads of linear attention"), "{refused}");
+}
+
+/// Megatron-LM's flags of gated delta nets, with its defaults.
+#[test]
+fn megatron_has_layers_with_linear_attention() {
+    let of = |more: &str| {
+        let flags =
+            format!("--bf16 --attention-output-gate --experimental-attention-variant {more}");
+        let text = MEGATRON.replace("--bf16", &flags);
+        drafts(&OneText(text.leak()), &["train.sh".to_owned()])
+    };
+    let model = |more: &str| of(more).unwrap().remove(0).draft.model.unwrap();
+    let linear = model("gated_delta_net --linear-attention-freq 4").linear.unwrap();
+    let layers = model("gdn").layers;
+    assert_eq!((linear.layers, linear.key_heads), (layers - layers / 4, 16));
+    let all = format!("gdn --linear-attention-freq ([1]*{layers}) --linear-num-value-heads 48");
+    let linear = model(&all).linear.unwrap();
+    assert_eq!((linear.layers, linear.value_heads), (layers, 48));
+    assert!(of("gdn --linear-attention-freq ([1]*3)").is_err());
+    assert_eq!(model("dsa").linear, None);
 }
 
 /// A flag that takes the engine's own kernels away, and flags without a price, which the answer names.

@@ -46,7 +46,9 @@ pub(super) fn read(text: &str, file: &str) -> Result<Draft> {
         ("ep", "expert_parallel_degree"),
         ("etp", "expert_tensor_parallel_degree"),
     ];
-    for (key, own) in degrees {
+    // The last one has no effect without EP.
+    let spread = degree("expert_parallel_degree").is_some_and(|n| n > 1);
+    for (key, own) in degrees.into_iter().filter(|(key, _)| spread || *key != "etp") {
         if let Some(n) = degree(own).filter(|n| *n > 0) {
             draft.put(key, n.to_string())?;
         }

@@ -98,6 +98,7 @@ fn work(job: &Job, layers: f64) -> Work {
     let weights = model.dense_body() / all;
     let routed = moe * model.expert() * model.experts.map_or(0.0, |e| f64::from(e.top_k));
     let (fed, again) = (fed_again(job), job.again());
+    let keeping = model.keeping();
     let experts = passes(job) + if job.recompute.again().moe { 1.0 } else { 0.0 };
     let passes = passes(job) + fed;
     let sequence = f64::from(job.sequence);
@@ -124,7 +125,11 @@ fn work(job: &Job, layers: f64) -> Work {
     Work {
         products: 2.0 * tokens * layers * weights * passes / tp,
         grouped: 2.0 * tokens * layers * routed * experts / tp,
-        core: 4.0 * model.core_width() * scores * tokens * layers * core / tp,
+        core: (4.0 * model.core_width() * scores * keeping + model.linear_core() / all)
+            * tokens
+            * layers
+            * core
+            / tp,
         bytes,
         layers,
     }

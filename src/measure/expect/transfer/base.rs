@@ -208,7 +208,9 @@ impl Asked {
     /// 2(N − 1)/N·M. Old NCCL without NVLS sent the ring's.
     fn tree(&self, machine: &Features) -> bool {
         let known = machine.nvls || (machine.class == Class::NvLink && !self.old);
-        self.what == What::AllReduce && self.nodes == 2.0 && known
+        // By NCCL's own table fewer than eight A100s behind NVSwitches run rings.
+        let rings = machine.generation == 3 && !machine.is_mesh() && self.per_node < 8.0;
+        self.what == What::AllReduce && self.nodes == 2.0 && known && !rings
     }
 
     /// The busiest node, of the full ones and the one with the fewest ranks.

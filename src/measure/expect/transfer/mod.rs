@@ -28,7 +28,7 @@ pub use model::Learned;
 
 use std::array::from_fn;
 
-use base::{Asked, Base};
+use base::{Asked, Base, What};
 use model::{Model, Widths};
 use series::likeness;
 
@@ -106,6 +106,9 @@ enum Near {
     Collective,
     None,
 }
+
+/// Octaves over which what was seen of a gather or a scatter fades for larger sizes.
+const ROOTED_FADES: f64 = 3.0;
 
 impl Transfer {
     /// `None` for collectives for which nothing was learned.
@@ -299,7 +302,11 @@ impl Transfer {
     /// What this machine's own error at one size implies for another: as much as on other machines.
     pub(super) fn shared(&self, seen: Bytes, asked: Bytes) -> Ratio {
         let apart = (asked.0.max(1) as f64 / seen.0.max(1) as f64).log2();
-        Ratio(self.widths.gains[usize::from(apart > 0.0)].at(apart))
+        let gain = self.widths.gains[usize::from(apart > 0.0)].at(apart);
+        // A root starts its messages one after another; the rate of its links says nothing of that, nor does that of it.
+        let rooted = matches!(self.base.asked().what, What::Gather | What::Scatter);
+        let fades = if rooted && apart > 0.0 { (-apart / ROOTED_FADES).exp() } else { 1.0 };
+        Ratio(gain * fades)
     }
 
     /// After one size was seen: half the width of the band, as a logarithm, and the error.

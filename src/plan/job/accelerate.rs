@@ -1,0 +1,126 @@
+//! Hugging Face Accelerate's configuration (`accelerate config`): processes, FSDP or a stage of ZeRO, degrees.
+//!
+//! It does not say the model and the batch. Source: github.com/huggingface/accelerate,
+//! `src/accelerate/utils/dataclasses.py`: names and defaults; FSDP sums gradients in the type of the parameters that it
+//! gathers (`set_mixed_precision`).
+
+use super::draft::Draft;
+use super::files::beside;
+use crate::base::error::{Error, Result};
+use crate::base::yaml::{self, Node};
+use crate::plan::table::Files;
+
+/// Whether a text is such a configuration.
+pub(super) fn is(text: &str, file: &str) -> bool {
+    let yaml = file.ends_with(".yaml") || file.ends_with(".yml");
+    yaml && text.lines().any(|line| line.starts_with("distributed_type:"))
+}
+
+/// Reads a configuration, with the DeepSpeed JSON that it names.
+///
+/// # Errors
+/// It is not YAML; a kind of training that is not priced.
+pub(super) fn read(files: &dyn Files, text: &str, file: &str) -> Result<Draft> {
+    let whole = yaml::parse(text).map_err(|refused| refused.error(file))?;
+    let mut draft = Draft { starts: true, ..Draft::default() };
+    let number = |key: &str| word(&whole, key)?.parse::<u32>().ok();
+    if let Some(all) = number("num_processes") {
+        draft.put("gpus", all.to_string())?;
+        let nodes = number("num_machines").unwrap_or(1);
+        draft.launched = all.checked_div(nodes).filter(|each| *each > 0);
+    }
+    if let Some(kind @ ("bf16" | "fp16" | "fp8")) = word(&whole, "mixed_precision") {
+        draft.put("precision", kind)?;
+    }
+    match word(&whole, "distributed_type") {
+        Some("FSDP") => fsdp(&whole, &mut draft)?,
+        Some("DEEPSPEED") => return deepspeed(files, &whole, file, draft),
+        Some("MULTI_GPU") => draft.put("sharding", "none, ddp, gradients in fp32")?,
+        other => {
+            let kind = other.unwrap_or("");
+            return Err(Error::unsupported(format!("`{kind}` of Accelerate has no plan here"))
+                .at(format!("{file}: distributed_type"))
+                .help("FSDP, DEEPSPEED and MULTI_GPU have one"));
+        }
+    }
+    degrees(&whole, &mut draft)?;
+    Ok(draft)
+}
+
+/// A text under a key, unless it says that there is none.
+fn word<'t>(node: &'t Node<'_>, key: &str) -> Option<&'t str> {
+    node.text(key).ok().filter(|text| !matches!(*text, "" | "no" | "none" | "null"))
+}
+
+fn fsdp(whole: &Node<'_>, draft: &mut Draft) -> Result<()> {
+    let of = |key: &str| word(whole.get("fsdp_config")?, key);
+    let is = |key: &str| of(key).is_some_and(|text| text.eq_ignore_ascii_case("true"));
+    let second = of("fsdp_version") == Some("2");
+    let version = if second { "FSDP2" } else { "FSDP" };
+    let strategy = of("fsdp_sharding_strategy").or(of("fsdp_reshard_after_forward"));
+    // Numbers are those of `ShardingStrategy`.
+    let kind = match strategy.unwrap_or("").to_ascii_uppercase().as_str() {
+        "NO_SHARD" | "3" => "none, ddp".to_owned(),
+        "SHARD_GRAD_OP" | "2" | "FALSE" | "_HYBRID_SHARD_ZERO2" | "5" => {
+            format!("{version}, SHARD_GRAD_OP")
+        }
+        _ => version.to_owned(),
+    };
+    if matches!(strategy, Some("HYBRID_SHARD" | "4" | "_HYBRID_SHARD_ZERO2" | "5")) {
+        // A set of shards is a node.
+        match draft.launched {
+            Some(each) => draft.put("shard_size", each.to_string())?,
+            None => draft.asked.push(format!("shard_size ({})", strategy.unwrap_or(""))),
+        }
+    }
+    let host = if is("fsdp_offload_params") { ", offload to the host" } else { "" };
+    draft.put("sharding", format!("{kind}, bf16 reduced{host}"))?;
+    draft.put("overlap", "fsdp")?;
+    let again = is("fsdp_activation_checkpointing");
+    draft.put("recompute", if again { "full" } else { "none" })
+}
+
+fn deepspeed(files: &dyn Files, whole: &Node<'_>, file: &str, mut draft: Draft) -> Result<Draft> {
+    let of = |key: &str| word(whole.get("deepspeed_config")?, key);
+    if let Some(named) = of("deepspeed_config_file") {
+        draft.put("from", named)?;
+        return beside(files, file, draft);
+    }
+    let device = |key: &str| of(key).is_some();
+    let host = match [device("offload_optimizer_device"), device("offload_param_device")] {
+        [true, true] => ", offload of 1 of the optimizer and of parameters",
+        [true, false] => ", offload of 1 of the optimizer",
+        [false, true] => ", offload of parameters",
+        [false, false] => "",
+    };
+    // The plugin's own default is the second stage.
+    let stage = of("zero_stage").unwrap_or("2");
+    let kind = if stage == "0" { "none".to_owned() } else { format!("zero{stage}") };
+    draft.put("sharding", format!("{kind}, deepspeed{host}"))?;
+    // DeepSpeed's third stage overlaps by default.
+    draft.put("overlap", if stage == "3" { "dp" } else { "none" })?;
+    if let Some(times) = of("gradient_accumulation_steps").filter(|text| *text != "auto") {
+        draft.put("accumulation", times)?;
+    }
+    Ok(draft)
+}
+
+/// The degrees of `parallelism_config`, and the sets of shards.
+fn degrees(whole: &Node<'_>, draft: &mut Draft) -> Result<()> {
+    let Some(config) = whole.get("parallelism_config") else { return Ok(()) };
+    let number = |key: &str| {
+        let found = word(config, &format!("parallelism_config_{key}_size"))?.parse::<u32>().ok();
+        found.filter(|n| *n > 1)
+    };
+    for (key, own) in [("tp", "tp"), ("cp", "cp"), ("replicate", "dp_replicate")] {
+        if let Some(n) = number(own) {
+            draft.put(key, n.to_string())?;
+        }
+    }
+    if number("sp").is_some() {
+        draft
+            .unread
+            .push("parallelism_config_sp_size: its all-to-alls have no price here".to_owned());
+    }
+    Ok(())
+}
