@@ -297,6 +297,16 @@ pub const PARAMETERS: &[Parameter] = &[
         ..BASE
     },
     Parameter {
+        key: "gpus_per_thread",
+        flag: "gpus-per-thread",
+        of_machine: false,
+        takes: Quantity("G"),
+        help: "GPUs whose calls one thread starts, one after another (nccl-tests -g)",
+        example: "8",
+        put: |p, text| set(&mut p.given.gpus_per_thread, count("GPUs", text)),
+        ..BASE
+    },
+    Parameter {
         key: "eta_alpha",
         flag: "eta-alpha",
         takes: Quantity("X"),

@@ -55,6 +55,8 @@ pub struct Given {
     pub protocol: Option<Protocol>,
     /// The library that runs.
     pub library: Option<Library>,
+    /// GPUs whose calls one thread starts, one after another.
+    pub gpus_per_thread: Option<NonZeroU32>,
 }
 
 /// N, the nodes and the ranks on each: two give the third.
@@ -93,6 +95,8 @@ pub struct Machine {
     pub graph: Option<Arc<Graph>>,
     /// The only wire protocol that NCCL may choose, if one was given.
     pub protocol: Option<Protocol>,
+    /// GPUs whose calls one thread starts, one after another; `None` is a process or a thread a GPU.
+    pub gpus_per_thread: Option<NonZeroU32>,
     /// The rates.
     pub fabric: Fabric,
     /// Whether the number of NICs in use was given.
@@ -248,6 +252,7 @@ impl Machine {
             gpu_direct: profile.gpu_direct.unwrap_or(true),
             fabric: profile.fabric(collective),
             protocol: None,
+            gpus_per_thread: None,
             nics_given: false,
             left_out: Vec::new(),
             fit: profile.fit.clone(),
@@ -292,6 +297,7 @@ impl Machine {
             self.run(library);
         }
         self.refuse_protocol(given.protocol)?;
+        self.refuse_threads(given.gpus_per_thread)?;
         self.add_network(given);
         let alone = self.alone_on_nodes();
         let has_nics = self.fabric.tiers.len() > 1 || alone;
@@ -351,6 +357,7 @@ impl Machine {
             }
             self.protocol = Some(protocol);
         }
+        self.gpus_per_thread = given.gpus_per_thread;
         Ok(())
     }
 }
@@ -364,6 +371,22 @@ impl Machine {
             )
             .at(format!("--protocol {protocol}"))
             .help("leave it out, or name a machine with NCCL")),
+            _ => Ok(()),
+        }
+    }
+
+    /// Refuses threads of several GPUs for a machine whose library has none.
+    fn refuse_threads(&self, gpus: Option<NonZeroU32>) -> Result<()> {
+        match (gpus, self.library.as_deref().and_then(Library::named)) {
+            (Some(gpus), Some(library)) if !library.connects_as_nccl() => {
+                Err(Error::input(format!(
+                    "a thread starts GPUs in NCCL and RCCL, and {} has {}",
+                    self.name,
+                    library.id()
+                ))
+                .at(format!("--gpus-per-thread {gpus}"))
+                .help("leave it out, or name a machine with NCCL"))
+            }
             _ => Ok(()),
         }
     }

@@ -18,6 +18,7 @@ mod kernels;
 mod knots;
 mod runs;
 mod seen;
+mod threads;
 mod transfer;
 mod view;
 
@@ -31,6 +32,7 @@ pub use view::{Error as StatedError, Expect};
 pub use transfer::{Clusters, Learned, Smooth, Study, smooth};
 
 use runs::Ruler;
+use threads::Starts;
 use transfer::{Features, Transfer};
 
 use std::num::NonZeroU32;
@@ -44,7 +46,7 @@ use crate::cost::bound::bound;
 use crate::machine::curve::{Curve, Reach};
 use crate::machine::fabric::{Fabric, TierKind};
 use crate::machine::placement::Placement;
-use crate::machine::profile::{Calibration, line_rate};
+use crate::machine::profile::{Calibration, Generation, line_rate};
 use crate::machine::query::{Machine, NodesAre, Query};
 use crate::machine::sample::DataType;
 use crate::model::algorithm::{Library, Registry};
@@ -186,6 +188,8 @@ pub struct Expecting<'r> {
     /// Whether neither the machine nor an algorithm was given other parameters, of which the library's own
     /// latencies know nothing.
     as_it_is: bool,
+    /// What the starts of several GPUs by one thread add.
+    starts: Option<Starts>,
     /// Measurements of this very call.
     seen: Vec<(Bytes, Seconds)>,
     /// The least time per byte by the machine's parameters, in seconds.
@@ -265,7 +269,8 @@ impl<'r> Expecting<'r> {
             Some(name) => Some(Ideal::new(registry, query, &machine.fabric, Some(name))?),
             None => None,
         };
-        let made = Self {
+        let mut made = Self {
+            starts: None,
             placement: query.placement,
             collective: query.shape.collective,
             instead,
@@ -289,6 +294,13 @@ impl<'r> Expecting<'r> {
             as_it_is: !is_changed && query.given == Params::default(),
             named,
         };
+        if let Some(gpus) = machine.gpus_per_thread.filter(|_| known) {
+            let vendor =
+                machine.hardware.as_ref().and_then(|h| h.generation).map(Generation::vendor);
+            let gpus = gpus.min(NonZeroU32::new(query.placement.per_node).unwrap_or(gpus));
+            let least = made.unmoved(Bytes(1)).time;
+            made.starts = vendor.and_then(|vendor| Starts::of(gpus, vendor, least));
+        }
         made.refuse_impossible()?;
         Ok(made)
     }
@@ -408,7 +420,11 @@ impl<'r> Expecting<'r> {
             }
             (None, _) => self.modelled(size),
         };
-        self.on_links(expected, size)
+        let expected = self.on_links(expected, size);
+        match self.starts {
+            Some(starts) => starts.on(expected),
+            None => expected,
+        }
     }
 
     /// The expectation if the library may use one protocol alone: other by as much as its own estimate is.
@@ -547,6 +563,10 @@ impl<'r> Expecting<'r> {
         let from = match self.limited && self.estimate(size).is_none() {
             true => format!("{from}, by whatever protocol the library chose"),
             false => from,
+        };
+        let from = match self.starts {
+            Some(_) => format!("{from}, and the starts of one thread, a GPU after another"),
+            None => from,
         };
         let from = match self.nearest_seen(size) {
             Some((seen, time)) if self.surprise(seen, time).1 == 0.0 => {

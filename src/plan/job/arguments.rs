@@ -145,6 +145,8 @@ fn named(key: &str) -> String {
 /// quoted behind `--key=`.
 fn words(line: &str) -> Vec<String> {
     let cut = |c: char| c.is_whitespace() || matches!(c, '(' | '"' | '\'' | '`');
+    // As in the layout `E|(tt|)*4|L`.
+    let inside = |word: &str| word.ends_with(|c: char| c == '|' || c.is_ascii_alphanumeric());
     let lists = |at: usize| line[at..].trim_start_matches('(').starts_with('[');
     let mut words = vec![String::new()];
     let mut quoted: Option<char> = None;
@@ -157,7 +159,7 @@ fn words(line: &str) -> Vec<String> {
             {
                 quoted = Some(c).filter(|c| line[at + 1..].contains(*c));
             }
-            Some(word) if !cut(c) || (c == '(' && lists(at)) => word.push(c),
+            Some(word) if !cut(c) || (c == '(' && (lists(at) || inside(word))) => word.push(c),
             _ => words.push(String::new()),
         }
     }
