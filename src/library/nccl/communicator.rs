@@ -213,6 +213,15 @@ impl Communicator {
         }
     }
 
+    /// Channels of NVLS or of its tree. Those of NVLS between nodes are among those of the communicator.
+    pub(super) fn switch_channels(&self, version: Version, algo: Algo) -> u32 {
+        let within = version.has(since::NVLS_WITHIN_CHANNELS);
+        match algo {
+            Algo::Nvls if self.nodes > 1 && within => self.nvls_channels.min(self.channels),
+            _ => self.nvls_channels,
+        }
+    }
+
     /// The most ranks of a communicator: with more, NCCL's own 32-bit products overflow.
     pub const MOST_RANKS: u32 = 1 << 24;
 

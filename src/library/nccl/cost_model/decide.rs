@@ -97,7 +97,8 @@ impl CostModel {
         let figures = Figures::of(comm, release);
         let rubin = is_rubin(comm, release);
         let mut cells = [[[Cell::default(); 3]; 7]; 5];
-        let filler = Filler { comm, figures: &figures, settings, enabled: &enabled, rubin };
+        let filler =
+            Filler { comm, version, figures: &figures, settings, enabled: &enabled, rubin };
         for (function, rows) in Function::ALL.into_iter().zip(&mut cells) {
             for (algo, row) in Algo::ALL.into_iter().zip(rows) {
                 for (proto, cell) in Proto::ALL.into_iter().zip(row) {
