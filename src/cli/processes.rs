@@ -56,9 +56,7 @@ impl ProcessFlags {
                 .at("--netns")
                 .help("leave out --netns, or add --launcher none"));
         }
-        let program = std::env::current_exe().map_err(|e| {
-            Error::environment(format!("this program does not know where it is: {e}"))
-        })?;
+        let program = this_program()?;
         let places = self.places()?;
         if transport != Kind::Tcp && !places.is_empty() {
             return Err(Error::input("namespaces have no effect on shared memory")
@@ -158,6 +156,12 @@ impl ProcessFlags {
         };
         text.split(',').map(place).collect()
     }
+}
+
+/// The file of this program, to start it again.
+pub(super) fn this_program() -> Result<PathBuf> {
+    std::env::current_exe()
+        .map_err(|e| Error::environment(format!("this program does not know where it is: {e}")))
 }
 
 /// Whether this program is linked statically and cannot load libraries.
