@@ -225,6 +225,12 @@ impl Communicator {
     /// The most ranks of a communicator: with more, NCCL's own 32-bit products overflow.
     pub const MOST_RANKS: u32 = 1 << 24;
 
+    /// Why so many ranks are refused.
+    pub(super) fn too_many(ranks: impl fmt::Display) -> Error {
+        Error::input(format!("{ranks} ranks are too many"))
+            .help(format!("give at most {}", Self::MOST_RANKS))
+    }
+
     /// Refuses counts that no communicator can have.
     ///
     /// # Errors
@@ -233,8 +239,7 @@ impl Communicator {
     pub fn check(&self) -> Result<()> {
         let Self { ranks, nodes, local_ranks, .. } = *self;
         if ranks > Self::MOST_RANKS {
-            return Err(Error::input(format!("{ranks} ranks are too many"))
-                .help(format!("give at most {}", Self::MOST_RANKS)));
+            return Err(Self::too_many(ranks));
         }
         let fits = u64::from(local_ranks) * u64::from(nodes) >= u64::from(ranks);
         if ranks == 0 || nodes == 0 || nodes > ranks || local_ranks > ranks || !fits {
