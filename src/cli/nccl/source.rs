@@ -326,7 +326,7 @@ impl EnvFlags {
     pub(super) fn split(&self) -> Result<(Settings, Knobs)> {
         let (mut settings, mut knobs) = (Settings::default(), Knobs::default());
         if self.env_from_process {
-            for name in Knobs::KNOWN {
+            for name in Knobs::known() {
                 if let Ok(value) = std::env::var(name) {
                     knobs.set(name, &value)?;
                 }

@@ -1,5 +1,6 @@
 //! The environment variables that reach the tuner.
 
+use super::topology::Knobs;
 use super::{Algo, Function, Proto, Starting, Version, since};
 use crate::base::error::{Error, Result, did_you_mean, nearest};
 
@@ -34,22 +35,8 @@ const HARMLESS: [&str; 16] = [
     "NCCL_COMM_ID",
 ];
 
-/// Variables that affect the input of the tuner: paths and graphs. Those of start-up are [`Starting`]'s.
-const BEFORE: [&str; 13] = [
-    "NCCL_P2P_DISABLE",
-    "NCCL_P2P_LEVEL",
-    "NCCL_SHM_DISABLE",
-    "NCCL_NET_DISABLE_INTRA",
-    "NCCL_NET_GDR_LEVEL",
-    "NCCL_NET_GDR_C2C",
-    "NCCL_CROSS_NIC",
-    "NCCL_IB_DISABLE",
-    "NCCL_IB_HCA",
-    "NCCL_MNNVL_ENABLE",
-    "NCCL_PXN_DISABLE",
-    "NCCL_TOPO_FILE",
-    "NCCL_GRAPH_FILE",
-];
+/// Files that affect the input of the tuner, beside the variables of [`Knobs`].
+const FILES: [&str; 2] = ["NCCL_TOPO_FILE", "NCCL_GRAPH_FILE"];
 
 /// Which algorithms and protocols a job may use, by function.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -123,7 +110,7 @@ impl Settings {
                 "leave it out: `collcost nccl choose` reads it with --topo, --graph, or --comm \
                  of a built-in machine; a log has what came of it"
             }
-            _ if BEFORE.contains(&name) => {
+            _ if FILES.contains(&name) || Knobs::known().any(|known| known == name) => {
                 "leave it out and give the graphs or the log of a job that had it set"
             }
             _ => {
