@@ -176,7 +176,7 @@ pub(super) fn passed_over_gpus() {
 }
 
 /// Why GPUs cannot be used here.
-fn no_gpus(transport: &str) -> Error {
+pub(super) fn no_gpus(transport: &str) -> Error {
     let (what, help) = match (cfg!(feature = "cuda"), IS_STATIC) {
         (true, _) => (
             "schedules are run between processes, not by GPUs",
