@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::Expect;
+use super::{Expect, assumed, without_gamma};
 use crate::base::collective::Collective;
 use crate::base::error::Result;
 use crate::base::quantity::{Bandwidth, Bytes, Seconds, Volume, nearest};
@@ -804,14 +804,9 @@ fn notes(query: &Query, rows: &[Row]) -> Vec<String> {
     let machine = &query.machine;
     let depth = machine.fabric.depth(query.shape.ranks).unwrap_or(1);
     for (tier, origin) in machine.fabric.tiers.iter().zip(&machine.origins).take(depth) {
-        let assumed = [(origin.alpha, "α"), (origin.bandwidth, "bandwidth")];
-        for (_, figure) in assumed.iter().filter(|(how, _)| *how == Some(How::Assumed)) {
-            notes.push(format!("{figure} of {} is assumed", tier.name));
-        }
+        notes.extend(assumed(&tier.name, origin));
     }
-    if machine.fabric.gamma.is_none() && query.shape.collective.reduces() {
-        notes.push("γ is unknown: the time to add is not included".to_owned());
-    }
+    notes.extend(without_gamma(&machine.fabric, query.shape.collective));
     use Collective as C;
     let hops = [C::SendRecv, C::Barrier, C::Gather, C::Scatter];
     if machine.fabric.has_torus() && hops.contains(&query.shape.collective) {

@@ -72,6 +72,24 @@ pub use profiles::{
 };
 pub use sweep::{Bands, Pick, Point, Sweep, Weight, bands, ranks, sizes, vary};
 
+/// What to know of times if γ is unknown.
+pub(crate) fn without_gamma(fabric: &Fabric, collective: Collective) -> Option<String> {
+    let lacks = fabric.gamma.is_none() && collective.reduces();
+    lacks.then(|| "γ is unknown: the time to add is not included".to_owned())
+}
+
+/// The parameters of a tier that nobody has measured or stated.
+pub(crate) fn assumed(tier: &str, origin: &Origin) -> impl Iterator<Item = String> {
+    let both = [(origin.alpha, "α"), (origin.bandwidth, "bandwidth")];
+    let assumed = both.into_iter().filter(|(how, _)| *how == Some(How::Assumed));
+    assumed.map(move |(_, figure)| format!("{figure} of {tier} is assumed"))
+}
+
+use crate::base::collective::Collective;
+use crate::machine::fabric::Fabric;
+use crate::machine::profile::How;
+use crate::machine::query::Origin;
+
 /// A machine with what was given in place of its own parameters: `dgx-h100 with inter.bw 24 GB/s`.
 pub(crate) fn with_given(machine: &str, given: &[String]) -> String {
     match given {

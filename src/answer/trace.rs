@@ -13,8 +13,8 @@ mod members;
 
 use serde::{Serialize, Serializer};
 
-use super::End;
 use super::cost::{MachineView, QuestionView, machine, question};
+use super::{End, without_gamma};
 use crate::base::collective::Collective;
 use crate::base::error::{Error, Result};
 use crate::cost::rank::check_elements;
@@ -301,9 +301,7 @@ impl Run {
                 fabric.launch
             ));
         }
-        if fabric.gamma.is_none() && frame.collective.reduces() {
-            notes.push("γ is unknown: the time to add is not included".to_owned());
-        }
+        notes.extend(without_gamma(fabric, frame.collective));
         notes.extend(self.blocks(frame));
         if too_much {
             notes.push(

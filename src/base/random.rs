@@ -1,5 +1,15 @@
 //! Random numbers that are the same on every machine: the seed decides.
 
+/// The step of `SplitMix64` (Steele, Lea, Flood, OOPSLA 2014) from one state to the next.
+pub(crate) const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
+
+/// What `SplitMix64` makes of a state.
+pub(crate) fn mixed(mut state: u64) -> u64 {
+    state = (state ^ (state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    state = (state ^ (state >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    state ^ (state >> 31)
+}
+
 /// Marsaglia's xorshift64*, with Vigna's multiplier.
 #[derive(Debug, Clone)]
 pub(crate) struct Random(u64);
@@ -7,11 +17,8 @@ pub(crate) struct Random(u64);
 impl Random {
     /// A separate sequence for each seed, 0 included.
     pub(crate) fn new(seed: u64) -> Self {
-        // A few rounds of splitmix, so that seeds 1 and 2 do not begin alike.
-        let mut state = seed.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        state = (state ^ (state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        state = (state ^ (state >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        Self((state ^ (state >> 31)).max(1))
+        // So that seeds 1 and 2 do not begin alike.
+        Self(mixed(seed.wrapping_add(STEP)).max(1))
     }
 
     /// The sequence for one of several things that are drawn from the same seed.

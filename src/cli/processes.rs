@@ -56,9 +56,7 @@ impl ProcessFlags {
                 .at("--netns")
                 .help("leave out --netns, or add --launcher none"));
         }
-        let program = std::env::current_exe().map_err(|e| {
-            Error::environment(format!("this program does not know where it is: {e}"))
-        })?;
+        let program = this_program()?;
         let places = self.places()?;
         if transport != Kind::Tcp && !places.is_empty() {
             return Err(Error::input("namespaces have no effect on shared memory")
@@ -160,6 +158,12 @@ impl ProcessFlags {
     }
 }
 
+/// The file of this program, to start it again.
+pub(super) fn this_program() -> Result<PathBuf> {
+    std::env::current_exe()
+        .map_err(|e| Error::environment(format!("this program does not know where it is: {e}")))
+}
+
 /// Whether this program is linked statically and cannot load libraries.
 const IS_STATIC: bool = cfg!(target_feature = "crt-static");
 
@@ -172,7 +176,7 @@ pub(super) fn passed_over_gpus() {
 }
 
 /// Why GPUs cannot be used here.
-fn no_gpus(transport: &str) -> Error {
+pub(super) fn no_gpus(transport: &str) -> Error {
     let (what, help) = match (cfg!(feature = "cuda"), IS_STATIC) {
         (true, _) => (
             "schedules are run between processes, not by GPUs",

@@ -11,7 +11,7 @@ use super::{
 };
 use crate::base::collective::Collective;
 use crate::base::error::{Error, Result, did_you_mean};
-use crate::base::quantity::{Asked, Bytes, Ratio, Seconds};
+use crate::base::quantity::{Asked, Bytes, Ratio, Seconds, scale_of_parameters};
 use crate::machine::sample::DataType;
 use crate::plan::bucket::Limit;
 use crate::plan::table::{Faults, Fields, Layer, Machines, parameters};
@@ -73,14 +73,7 @@ impl FromStr for Params {
         };
         let plain = text.trim().replace('_', "");
         let digits = plain.trim_end_matches(|c: char| c.is_ascii_alphabetic());
-        let scale = match &plain[digits.len()..] {
-            "" => 1.0,
-            "k" | "K" => 1e3,
-            "m" | "M" => 1e6,
-            "b" | "B" | "g" | "G" => 1e9,
-            "t" | "T" => 1e12,
-            _ => return Err(refuse()),
-        };
+        let scale = scale_of_parameters(&plain[digits.len()..]).ok_or_else(refuse)?;
         let count = digits.parse::<f64>().map_err(|_| refuse())? * scale;
         if !(1.0..1e18).contains(&count) {
             return Err(refuse());

@@ -46,7 +46,7 @@ impl Batch {
         let collective = q.collective()?.unwrap_or(Collective::AllReduce);
         let shape = q.shape(collective)?;
         let mut times = Vec::new();
-        for name in needed(q.candidates.as_ref(), "candidates")?.split(',').map(str::trim) {
+        for name in needed(&q.candidates, "candidates")?.split(',').map(str::trim) {
             let (latency, bandwidth) = terms(&stated(self.find(collective, name)?, &shape)?, q)?;
             times.push((latency + bandwidth, name));
         }
@@ -62,10 +62,8 @@ impl Batch {
 
     /// Kind `crossover`: the size below which `a` and above which `b` wins.
     pub(super) fn crossover(&mut self, q: &Question<'_>, out: &mut Vec<u8>) -> Result<()> {
-        let (a, b) = (
-            needed(q.algorithm_a.as_ref(), "algorithm_a")?,
-            needed(q.algorithm_b.as_ref(), "algorithm_b")?,
-        );
+        let (a, b) =
+            (needed(&q.algorithm_a, "algorithm_a")?, needed(&q.algorithm_b, "algorithm_b")?);
         let collective = match q.collective()? {
             Some(collective) => collective,
             None => self.common(a, b)?,
@@ -143,7 +141,7 @@ pub(super) fn terms_at(phase: &Phase<f64>, q: &Question<'_>, size: Volume) -> Re
 pub(super) fn pipeline(q: &Question<'_>, out: &mut Vec<u8>) -> Result<()> {
     let depth = match &q.depth {
         Some(depth) => depth.whole("depth", 1)?,
-        None => depth_of(needed(q.algorithm.as_ref(), "algorithm")?, q.ranks()?)?,
+        None => depth_of(needed(&q.algorithm, "algorithm")?, q.ranks()?)?,
     };
     let pipeline = Pipeline { depth, alpha: q.alpha()?, transfer: q.size()? / q.bandwidth()? };
     let best = pipeline.best();
@@ -197,7 +195,7 @@ pub(super) fn crossover_approx(q: &Question<'_>, out: &mut Vec<u8>) -> Result<()
 /// Kind `busbw`: from algbw with nccl-tests' factor.
 pub(super) fn busbw(q: &Question<'_>, out: &mut Vec<u8>) -> Result<()> {
     let collective = q.collective()?.unwrap_or(Collective::AllReduce);
-    let algbw = super::question::rate(q.algbw.as_ref(), "algbw_Bps")?;
+    let algbw = super::question::rate(&q.algbw, "algbw_Bps")?;
     number(out, "busbw_Bps", (algbw * collective.busbw_factor(q.ranks()?)).0)?;
     Ok(())
 }
@@ -239,8 +237,8 @@ pub(super) fn eta(q: &Question<'_>, out: &mut Vec<u8>) -> Result<()> {
     if eta_alpha < 0.0 || eta_beta <= 0.0 {
         return Err(Error::input("`eta_alpha` must be 0 or more and `eta_beta` above 0"));
     }
-    let n_alpha = time(q.n_alpha.as_ref(), "n_alpha")?.0;
-    let n_beta = time(q.n_beta.as_ref(), "n_beta")?.0;
+    let n_alpha = time(&q.n_alpha, "n_alpha")?.0;
+    let n_beta = time(&q.n_beta, "n_beta")?.0;
     let latency = q.alpha()? * Ratio(n_alpha * eta_alpha);
     let bandwidth = q.size()? / (q.bandwidth()? * Ratio(eta_beta)) * Ratio(n_beta);
     number(out, "time_s", (latency + bandwidth).0)?;

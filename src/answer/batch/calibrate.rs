@@ -2,7 +2,7 @@
 
 use super::Batch;
 use super::answer::{applies, number};
-use super::question::{Question, Value};
+use super::question::{Question, Value, needed};
 use crate::base::collective::Collective;
 use crate::base::error::{Error, Result};
 use crate::base::quantity::{Seconds, Volume};
@@ -25,7 +25,7 @@ impl Batch {
 /// `points`: pairs of bytes and seconds.
 fn points(q: &Question<'_>) -> Result<Vec<(Volume, Seconds)>> {
     const MEND: &str = "write \"points\": [[1024, 1.6e-5], [1048576, 5.5e-5], …]";
-    let raw = q.points.ok_or_else(|| Error::input("the question has no `points`").help(MEND))?;
+    let raw = needed(&q.points, "points").map_err(|e| e.help(MEND))?;
     let pairs: Vec<[Value<'_>; 2]> = serde_json::from_str(raw.get())
         .map_err(|_| Error::input("`points` must be pairs of bytes and seconds").help(MEND))?;
     let pair = |[size, time]: &[Value<'_>; 2]| {

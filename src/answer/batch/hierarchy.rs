@@ -1,7 +1,7 @@
 //! Kind `hierarchical`: two levels of links, phase by phase.
 
 use super::answer::number;
-use super::question::{Question, Value, needed, rate, time};
+use super::question::{Question, needed, rate, time};
 use crate::base::collective::Collective;
 use crate::base::error::{Error, Result};
 use crate::model::algorithm::{Algorithm, Registry};
@@ -26,15 +26,11 @@ enum Nics {
 }
 
 pub(super) fn answer(q: &Question<'_>, out: &mut Vec<u8>) -> Result<()> {
-    let name = needed(q.algorithm.as_ref(), "algorithm")?;
+    let name: &str = needed(&q.algorithm, "algorithm")?;
     let known = NAMES.iter().find(|(n, ..)| *n == name);
     let (id, nics) = known.map_or((name, Nics::Each), |&(_, id, nics)| (id, nics));
-    let whole = |v: &Option<Value<'_>>, name: &str| {
-        v.as_ref()
-            .ok_or_else(|| Error::input(format!("the question has no `{name}`")))
-            .and_then(|v| v.whole(name, 1))
-    };
-    let (gpus, nodes) = (whole(&q.gpus_per_node, "gpus_per_node")?, whole(&q.nodes, "nodes")?);
+    let gpus = needed(&q.gpus_per_node, "gpus_per_node")?.whole("gpus_per_node", 1)?;
+    let nodes = needed(&q.nodes, "nodes")?.whole("nodes", 1)?;
     let ranks = gpus.checked_mul(nodes).ok_or_else(|| Error::input("too many ranks"))?;
     let mut shape = Shape::new(Collective::AllReduce, ranks);
     shape.group = std::num::NonZeroU32::new(gpus);
@@ -69,14 +65,12 @@ fn phases(
     let mut times = Vec::new();
     for phase in cost.phases() {
         let (alpha, bandwidth) = match phase.level {
-            Level::Inner => (
-                time(q.alpha_intra_s.as_ref(), "alpha_intra_s")?,
-                rate(q.bw_intra.as_ref(), "bw_intra_Bps")?,
-            ),
-            Level::Outer | Level::Flat => (
-                time(q.alpha_inter_s.as_ref(), "alpha_inter_s")?,
-                rate(q.bw_inter.as_ref(), "bw_inter_Bps")?,
-            ),
+            Level::Inner => {
+                (time(&q.alpha_intra_s, "alpha_intra_s")?, rate(&q.bw_intra, "bw_intra_Bps")?)
+            }
+            Level::Outer | Level::Flat => {
+                (time(&q.alpha_inter_s, "alpha_inter_s")?, rate(&q.bw_inter, "bw_inter_Bps")?)
+            }
         };
         let one = phase.alpha * alpha.0 + phase.beta * (size / bandwidth).0;
         let shared = phase.level == Level::Outer && nics == Nics::One;

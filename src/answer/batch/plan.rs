@@ -2,7 +2,7 @@
 
 use super::Batch;
 use super::answer::{number, stated, terms_at};
-use super::question::{Question, Value, missing};
+use super::question::{Question, Value, needed};
 use crate::base::collective::Collective;
 use crate::base::error::{Error, Result};
 use crate::base::quantity::Volume;
@@ -87,8 +87,4 @@ impl Batch {
         let (latency, bandwidth) = terms_at(&stated(named, &shape)?, q, Volume(size))?;
         Ok(latency + bandwidth)
     }
-}
-
-fn needed<'v, 'a>(value: &'v Option<Value<'a>>, name: &str) -> Result<&'v Value<'a>> {
-    value.as_ref().ok_or_else(|| missing(name))
 }

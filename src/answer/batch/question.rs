@@ -267,9 +267,9 @@ pub(super) fn unknown_kind(kind: &str) -> Error {
     Error::input(format!("`{kind}` is not a kind of question")).help(advice(kind, KINDS))
 }
 
-/// The text of a required field.
-pub(super) fn needed<'q>(field: Option<&'q Cow<'_, str>>, name: &str) -> Result<&'q str> {
-    field.map(AsRef::as_ref).ok_or_else(|| missing(name))
+/// A required field.
+pub(super) fn needed<'q, T>(field: &'q Option<T>, name: &str) -> Result<&'q T> {
+    field.as_ref().ok_or_else(|| missing(name))
 }
 
 pub(super) fn missing(name: &str) -> Error {
@@ -353,7 +353,7 @@ impl<'a> Question<'a> {
     }
 
     pub fn kind(&self) -> Result<&str> {
-        needed(self.kind.as_ref(), "kind")
+        needed(&self.kind, "kind").map(AsRef::as_ref)
     }
 
     /// The collective; `None` if the question names none.
@@ -367,12 +367,11 @@ impl<'a> Question<'a> {
     }
 
     pub fn ranks(&self) -> Result<u32> {
-        self.n.as_ref().ok_or_else(|| missing("n"))?.whole("n", 1)
+        needed(&self.n, "n")?.whole("n", 1)
     }
 
     pub fn size(&self) -> Result<Volume> {
-        let size = self.size_bytes.as_ref().ok_or_else(|| missing("size_bytes"))?;
-        size.at_least("size_bytes", 0.0).map(Volume)
+        needed(&self.size_bytes, "size_bytes")?.at_least("size_bytes", 0.0).map(Volume)
     }
 
     pub fn segments(&self) -> Result<u32> {
@@ -385,15 +384,15 @@ impl<'a> Question<'a> {
     }
 
     pub fn alpha(&self) -> Result<Seconds> {
-        time(self.alpha_s.as_ref(), "alpha_s")
+        time(&self.alpha_s, "alpha_s")
     }
 
     pub fn alpha_switch(&self) -> Result<Seconds> {
-        time(self.alpha_switch_s.as_ref(), "alpha_switch_s")
+        time(&self.alpha_switch_s, "alpha_switch_s")
     }
 
     pub fn bandwidth(&self) -> Result<Bandwidth> {
-        rate(self.bandwidth.as_ref(), "bandwidth_Bps")
+        rate(&self.bandwidth, "bandwidth_Bps")
     }
 
     pub fn ports(&self) -> Result<Ports> {
@@ -416,7 +415,7 @@ impl<'a> Question<'a> {
 
     /// The algorithm's name, with the variants that tables write as parameters.
     pub fn algorithm(&self) -> Result<Cow<'_, str>> {
-        let name = needed(self.algorithm.as_ref(), "algorithm")?;
+        let name: &str = needed(&self.algorithm, "algorithm")?;
         if matches!(name, "rabenseifner" | "rabenseifner_ar") {
             let half = self.fold.as_deref() == Some("half") && !self.ranks()?.is_power_of_two();
             return Ok(match (half, self.first.as_deref()) {
@@ -467,13 +466,13 @@ impl<'a> Question<'a> {
 }
 
 /// A time in seconds, 0 or more.
-pub(super) fn time(value: Option<&Value<'_>>, name: &str) -> Result<Seconds> {
-    value.ok_or_else(|| missing(name))?.at_least(name, 0.0).map(Seconds)
+pub(super) fn time(value: &Option<Value<'_>>, name: &str) -> Result<Seconds> {
+    needed(value, name)?.at_least(name, 0.0).map(Seconds)
 }
 
 /// A rate in bytes per second, above 0.
-pub(super) fn rate(value: Option<&Value<'_>>, name: &str) -> Result<Bandwidth> {
-    let value = value.ok_or_else(|| missing(name))?;
+pub(super) fn rate(value: &Option<Value<'_>>, name: &str) -> Result<Bandwidth> {
+    let value = needed(value, name)?;
     let rate = value.number(name)?;
     if rate <= 0.0 {
         return Err(

@@ -63,7 +63,7 @@ impl Batch {
         let name = q.algorithm()?;
         let collective = match q.collective()? {
             Some(collective) => collective,
-            None => collective_of(needed(q.algorithm.as_ref(), "algorithm")?)?,
+            None => collective_of(needed(&q.algorithm, "algorithm")?)?,
         };
         let named = self.find(collective, &name)?;
         let shape = q.shape(collective)?;
@@ -104,8 +104,8 @@ impl Question<'_> {
         if !given(&self.alpha_intra_s) {
             return Ok(Fabric::new(vec![outer]));
         }
-        let alpha = time(self.alpha_intra_s.as_ref(), "intra_alpha_s")?;
-        let inner = tier("inside", alpha, rate(self.bw_intra.as_ref(), "intra_bw_Bps")?);
+        let alpha = time(&self.alpha_intra_s, "intra_alpha_s")?;
+        let inner = tier("inside", alpha, rate(&self.bw_intra, "intra_bw_Bps")?);
         let span = self.gpus_per_node.as_ref().map(|g| g.whole("G", 1)).transpose()?;
         let inner = Tier { span: span.and_then(NonZeroU32::new), ..inner };
         Ok(Fabric::new(vec![inner, outer]))

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use serde_json::value::RawValue;
 
 use super::Batch;
-use super::question::{Question, Value};
+use super::question::{Question, Value, needed};
 use crate::base::error::{Error, Result};
 use crate::model::replay::{Numbers, Replay};
 use crate::model::schedule::{Schedule, holds, wants};
@@ -16,7 +16,7 @@ impl Batch {
     pub(super) fn trace(&mut self, q: Question<'_>, out: &mut Vec<u8>) -> Result<()> {
         let q = q.unfolded()?;
         let step = q.step.as_ref().map(|step| step.whole("step", 0)).transpose()?;
-        let data = q.data.ok_or_else(|| Error::input("the question has no `data`"))?;
+        let data = *needed(&q.data, "data")?;
         let schedule = self.spelled_out(&q)?;
         let schedule = &*schedule;
         let mut replay = started(schedule, &rows(data)?)?;

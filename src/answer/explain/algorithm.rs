@@ -7,6 +7,7 @@ use crate::answer::cost::{
     MachineView, Promise, QuestionView, machine, question, ships, with_launch,
 };
 use crate::answer::notes::{self, Contradiction};
+use crate::answer::{assumed, without_gamma};
 use crate::base::collective::Collective;
 use crate::base::error::Result;
 use crate::base::quantity::{Bandwidth, Ratio, Seconds, SecondsPerByte, Volume};
@@ -782,18 +783,11 @@ fn forms(algorithm: &dyn Algorithm, shape: &Shape, fabric: &Fabric, size: Volume
 }
 
 fn trust(query: &Query, sum: &Sum) -> Vec<String> {
-    let mut notes = Vec::new();
-    let collective = query.shape.collective;
-    if query.machine.fabric.gamma.is_none() && collective.reduces() {
-        notes.push("γ is unknown: the time to add is not included".to_owned());
-    }
+    let mut notes: Vec<String> =
+        without_gamma(&query.machine.fabric, query.shape.collective).into_iter().collect();
     let used = sum.tiers.iter().zip(&query.machine.origins);
     for (tier, origin) in used.filter(|(t, _)| t.latency + t.bandwidth > 0.0) {
-        for (how, figure) in [(origin.alpha, "α"), (origin.bandwidth, "bandwidth")] {
-            if how == Some(crate::machine::profile::How::Assumed) {
-                notes.push(format!("{figure} of {} is assumed", tier.name));
-            }
-        }
+        notes.extend(assumed(&tier.name, origin));
     }
     notes
 }

@@ -2,6 +2,7 @@
 
 use super::{Ask, ModeView, Plan, without_launch};
 use crate::answer::cost::Promise;
+use crate::answer::without_gamma;
 use crate::base::error::Result;
 use crate::base::quantity::Seconds;
 use crate::cost::bound::Bound;
@@ -283,9 +284,7 @@ impl Facts<'_> {
                 machine.fabric.launch
             ));
         }
-        if machine.fabric.gamma.is_none() && shape.collective.reduces() {
-            notes.push("γ is unknown: the time to add is not included".to_owned());
-        }
+        notes.extend(without_gamma(&machine.fabric, shape.collective));
         notes.extend(self.plan.stands_in.clone());
         if too_many {
             notes.push(format!(

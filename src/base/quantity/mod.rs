@@ -161,20 +161,25 @@ impl FromStr for Asked {
     }
 }
 
-/// `7B@bf16`: a count of parameters (k, M, B, T are decimal here) times the bytes of each.
-fn parameters(text: &str, count: &str, dtype: &str) -> Result<Bytes> {
-    let (number, unit) = scan(count)?;
-    let scale = match unit {
+/// How many parameters a letter stands for: all are decimal.
+pub(crate) fn scale_of_parameters(letter: &str) -> Option<f64> {
+    Some(match letter {
         "" => 1.0,
         "k" | "K" => 1e3,
         "m" | "M" => 1e6,
         "b" | "B" | "g" | "G" => 1e9,
         "t" | "T" => 1e12,
-        _ => {
-            return Err(Error::input(format!("`{count}` is not a number of parameters"))
-                .help("write 7B@bf16, 350M@fp32 or 70e9@fp8"));
-        }
-    };
+        _ => return None,
+    })
+}
+
+/// `7B@bf16`: a count of parameters times the bytes of each.
+fn parameters(text: &str, count: &str, dtype: &str) -> Result<Bytes> {
+    let (number, unit) = scan(count)?;
+    let scale = scale_of_parameters(unit).ok_or_else(|| {
+        Error::input(format!("`{count}` is not a number of parameters"))
+            .help("write 7B@bf16, 350M@fp32 or 70e9@fp8")
+    })?;
     let Bytes(each) = dtype.parse::<DataType>()?.bytes();
     whole(text, number.value() * scale * each as f64)
 }

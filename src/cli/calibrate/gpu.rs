@@ -15,7 +15,7 @@ use crate::cli::fit::{Measured, Seed, measured_devices, measured_library};
 use crate::cli::flags::{count, value};
 use crate::cli::input;
 use crate::cli::picture::PictureFlags;
-use crate::cli::processes::interruption;
+use crate::cli::processes::{interruption, this_program};
 use crate::cli::profiles::now;
 use crate::cli::progress::Bar;
 use collcost::answer::devices::Devices;
@@ -136,9 +136,7 @@ impl Args {
     }
 
     fn gpu_setup(&self, scratch: &TempDir, way: Way) -> Result<Setup> {
-        let program = std::env::current_exe().map_err(|e| {
-            Error::environment(format!("this program does not know where it is: {e}"))
-        })?;
+        let program = this_program()?;
         let named = self.nccl_lib.as_ref().map(PathBuf::from);
         let named = named.or_else(|| std::env::var_os("COLLCOST_NCCL").map(PathBuf::from));
         let library = match (way, named) {

@@ -15,6 +15,7 @@ use crate::cli::Stop;
 use crate::cli::export::tuning::{Tuning, offers};
 use crate::cli::flags::{OnFlags, value};
 use crate::cli::output::{refuse_input, write_whole};
+use crate::cli::processes::this_program;
 use crate::cli::progress::Bar;
 use crate::cli::streams::say;
 use collcost::answer::race::{Entered, Race};
@@ -294,9 +295,8 @@ fn with_dynamic_rules() -> Result<()> {
     if std::env::var(&name).is_ok_and(|value| value == "1") {
         return Ok(());
     }
-    let program = std::env::current_exe()
-        .map_err(|e| Error::environment(format!("this program does not know where it is: {e}")))?;
-    let error = Command::new(program).args(std::env::args_os().skip(1)).env(name, "1").exec();
+    let error =
+        Command::new(this_program()?).args(std::env::args_os().skip(1)).env(name, "1").exec();
     Err(Error::environment(format!("this program cannot start again: {error}")))
 }
 

@@ -7,9 +7,9 @@ use super::super::flags::{count, value};
 use super::super::format::{FormatFlag, Report};
 use super::source;
 use collcost::answer::nccl_log::{Asked, Given, NcclLog, nccl_log};
-use collcost::base::error::{Error, Result};
+use collcost::base::error::Result;
 use collcost::library::nccl::graphs_file::Graphs;
-use collcost::library::nccl::{Capability, Place, Processor, Told, Version};
+use collcost::library::nccl::{Place, Version};
 use collcost::view;
 
 #[derive(clap::Args)]
@@ -67,13 +67,7 @@ impl Args {
         // A log that contradicts itself is refused when it is read as a whole.
         let logged = log.version().ok().flatten().and_then(|at| at.what.parse().ok());
         let asked = Asked {
-            told: Told {
-                ranks: count("--ranks", "ranks", self.ranks.as_ref())?.map(Into::into),
-                nodes: count("--nodes", "nodes", self.nodes.as_ref())?.map(Into::into),
-                gpu: value::<Capability>("--gpu", self.gpu.as_ref())?,
-                processor: value::<Processor>("--cpu", self.cpu.as_ref())?,
-                ..Told::default()
-            },
+            told: source::told([&self.ranks, &self.nodes, &self.gpu, &self.cpu])?,
             version,
             table: count("--table", "tables", self.table.as_ref())?.map(|n| n.get() as usize),
             given: self.given(version.or(logged).unwrap_or(Version::NEWEST))?,
@@ -92,12 +86,7 @@ impl Args {
             let comm = comm.map_err(|e| e.at(format!("--comm {id}")))?;
             return Ok(Some(Given::Whole(id.clone(), Box::new(comm))));
         };
-        let named = source::comms(file)?.into_iter().find(|named| named.id == *id);
-        let named = named.ok_or_else(|| {
-            Error::input(format!("{file} has no communicator `{id}`"))
-                .at(format!("--comm {id}"))
-                .help("give an id from its column `id`")
-        })?;
+        let named = source::one_of(file, id)?;
         Ok(Some(Given::Whole(named.id, Box::new(named.comm))))
     }
 }

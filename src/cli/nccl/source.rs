@@ -129,13 +129,7 @@ impl SourceFlags {
     }
 
     fn told(&self) -> Result<Told> {
-        Ok(Told {
-            ranks: count("--ranks", "ranks", self.ranks.as_ref())?.map(Into::into),
-            nodes: count("--nodes", "nodes", self.nodes.as_ref())?.map(Into::into),
-            gpu: value::<Capability>("--gpu", self.gpu.as_ref())?,
-            processor: value::<Processor>("--cpu", self.cpu.as_ref())?,
-            ..Told::default()
-        })
+        told([&self.ranks, &self.nodes, &self.gpu, &self.cpu])
     }
 
     /// The file of which all communicators are meant, none being named.
@@ -187,12 +181,7 @@ impl SourceFlags {
         let mut settings = None;
         let (name, comm) = match &self.comms {
             Some(file) => {
-                let named = comms(file)?.into_iter().find(|named| named.id == id);
-                let named = named.ok_or_else(|| {
-                    Error::input(format!("{file} has no communicator `{id}`"))
-                        .at(format!("--comm {id}"))
-                        .help("name one of its column `id`")
-                })?;
+                let named = one_of(file, id)?;
                 (named.id, named.comm)
             }
             None => {
@@ -326,7 +315,7 @@ impl EnvFlags {
     pub(super) fn split(&self) -> Result<(Settings, Knobs)> {
         let (mut settings, mut knobs) = (Settings::default(), Knobs::default());
         if self.env_from_process {
-            for name in Knobs::KNOWN {
+            for name in Knobs::known() {
                 if let Ok(value) = std::env::var(name) {
                     knobs.set(name, &value)?;
                 }
@@ -465,6 +454,26 @@ pub(super) fn log(file: &str) -> Result<Log> {
 /// The communicators of `--comms`.
 pub(super) fn comms(file: &str) -> Result<Vec<comms::Named>> {
     comms::read(&text("--comms", file)?).map_err(|e| e.within(file))
+}
+
+/// The communicator of `--comms` that `--comm` names.
+pub(super) fn one_of(file: &str, id: &str) -> Result<comms::Named> {
+    comms(file)?.into_iter().find(|named| named.id == id).ok_or_else(|| {
+        Error::input(format!("{file} has no communicator `{id}`"))
+            .at(format!("--comm {id}"))
+            .help("name one of its column `id`")
+    })
+}
+
+/// What flags say of a communicator: `--ranks`, `--nodes`, `--gpu` and `--cpu`.
+pub(super) fn told([ranks, nodes, gpu, processor]: [&Option<String>; 4]) -> Result<Told> {
+    Ok(Told {
+        ranks: count("--ranks", "ranks", ranks.as_ref())?.map(Into::into),
+        nodes: count("--nodes", "nodes", nodes.as_ref())?.map(Into::into),
+        gpu: value::<Capability>("--gpu", gpu.as_ref())?,
+        processor: value::<Processor>("--cpu", processor.as_ref())?,
+        ..Told::default()
+    })
 }
 
 /// The environments of `--envs`.

@@ -503,12 +503,16 @@ impl<'a> Played<'a> {
         self.states
     }
 
+    /// What is in a slot.
+    fn content(&self, slot: Slot, line: usize) -> Result<Content, Refused> {
+        self.contents.get(&slot).copied().ok_or_else(|| {
+            Refused::at(line, format!("gpu {} has nothing at {}", slot.0, shown(slot)))
+        })
+    }
+
     /// The chunk in a slot, in its present state.
     fn current(&self, slot: Slot, line: usize) -> Result<u32, Refused> {
-        let Some(&Content { chunk, state }) = self.contents.get(&slot) else {
-            let what = format!("gpu {} has nothing at {}", slot.0, shown(slot));
-            return Err(Refused::at(line, what));
-        };
+        let Content { chunk, state } = self.content(slot, line)?;
         if self.present.get(&(slot.0, chunk)) == Some(&state) {
             return Ok(chunk);
         }
@@ -542,10 +546,7 @@ impl<'a> Played<'a> {
 
     fn copy(&mut self, step: &Step) -> Result<(), Refused> {
         for (from, to) in self.slots(step, step.from)?.into_iter().zip(self.slots(step, step.to)?) {
-            let Some(&content) = self.contents.get(&from) else {
-                let what = format!("gpu {} has nothing at {}", step.gpu, shown(from));
-                return Err(Refused::at(step.line, what));
-            };
+            let content = self.content(from, step.line)?;
             self.contents.insert(to, content);
         }
         Ok(())
@@ -561,10 +562,7 @@ impl<'a> Played<'a> {
                 Some(content) => content.chunk,
                 None => self.current(to, step.line)?,
             };
-            let Some(&content) = self.contents.get(&from) else {
-                let what = format!("gpu {} has nothing at {}", step.gpu, shown(from));
-                return Err(Refused::at(step.line, what));
-            };
+            let content = self.content(from, step.line)?;
             if content.chunk != chunk {
                 let what = format!("chunk {} is added to chunk {chunk}", content.chunk);
                 return Err(Refused::at(step.line, what));

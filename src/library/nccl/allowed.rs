@@ -1,7 +1,7 @@
 //! Which cells of the table may run.
 
 use super::communicator::{Communicator, PathType};
-use super::settings::Enabled;
+use super::settings::{Enabled, Settings};
 use super::table::Table;
 use super::tuner::Tuner;
 use super::{Algo, Function, Proto, Version, since};
@@ -40,9 +40,10 @@ impl Tuner<'_> {
                     && algo == Algo::Ring
                     && function != Function::AllReduce;
                 let on = always || enabled.algos[f][algo as usize];
+                let trusted = || trusts_ll128(self.comm, self.version, self.settings, algo);
                 for proto in Proto::ALL {
                     let p = proto as usize;
-                    let may = enabled.protos[f][p].unwrap_or_else(|| self.trusts(algo));
+                    let may = enabled.protos[f][p].unwrap_or_else(trusted);
                     if !(on && may) {
                         table.bandwidth[f][algo as usize][p] = 0.0;
                     }
@@ -85,35 +86,44 @@ impl Tuner<'_> {
             on[Algo::Tree as usize] = true;
         }
     }
+}
 
-    /// Whether LL128 is safe on an algorithm's links and GPUs.
-    pub fn trusts(&self, algo: Algo) -> bool {
-        let Communicator { min_cc, max_cc, .. } = *self.comm;
-        let has = |rule| self.version.has(rule);
-        let alike = min_cc == max_cc || (has(since::LL128_MIXED_GPUS) && min_cc >= 90);
-        let known = match min_cc {
-            _ if has(since::LL128_ALL_GPUS) => min_cc >= 70,
-            70 | 80 | 90 => true,
-            100 | 120 => has(since::LL128_BLACKWELL),
-            _ => false,
-        };
-        alike && known && self.trusts_paths(algo)
-    }
+/// Whether LL128 is safe on an algorithm's links and GPUs.
+pub(super) fn trusts_ll128(
+    comm: &Communicator,
+    version: Version,
+    settings: &Settings,
+    algo: Algo,
+) -> bool {
+    let Communicator { min_cc, max_cc, .. } = *comm;
+    let has = |rule| version.has(rule);
+    let alike = min_cc == max_cc || (has(since::LL128_MIXED_GPUS) && min_cc >= 90);
+    let known = match min_cc {
+        _ if has(since::LL128_ALL_GPUS) => min_cc >= 70,
+        70 | 80 | 90 => true,
+        100 | 120 => has(since::LL128_BLACKWELL),
+        _ => false,
+    };
+    alike && known && trusts_paths(comm, version, settings, algo)
+}
 
-    pub fn trusts_paths(&self, algo: Algo) -> bool {
-        let graph = self.comm.graph(algo);
-        let within =
-            |path: PathType, limit: PathType| path.rank(self.version) <= limit.rank(self.version);
-        let hopper = self.comm.min_cc >= 90;
-        let has = |rule| self.version.has(rule);
-        let over_c2c = has(since::LL128_C2C) && self.settings.ll128_over_c2c();
-        // The farther of another GPU's NIC and a NIC behind a processor with a chip-to-chip link.
-        let far = match hopper {
-            true if over_c2c && !has(since::P2C_BEFORE_PXN) => PathType::P2c,
-            true if over_c2c || !has(since::P2C_BEFORE_PXN) => PathType::Pxn,
-            _ => PathType::Pxb,
-        };
-        let near = if has(since::LL128_NVB) { PathType::Nvb } else { PathType::Nvl };
-        within(graph.type_intra, near) && within(graph.type_inter, far)
-    }
+/// Whether LL128 would be safe on an algorithm's links, with any GPUs.
+pub(super) fn trusts_paths(
+    comm: &Communicator,
+    version: Version,
+    settings: &Settings,
+    algo: Algo,
+) -> bool {
+    let graph = comm.graph(algo);
+    let within = |path: PathType, limit: PathType| path.rank(version) <= limit.rank(version);
+    let has = |rule| version.has(rule);
+    let over_c2c = has(since::LL128_C2C) && settings.ll128_over_c2c();
+    // The farther of another GPU's NIC and a NIC behind a processor with a chip-to-chip link.
+    let far = match comm.min_cc >= 90 {
+        true if over_c2c && !has(since::P2C_BEFORE_PXN) => PathType::P2c,
+        true if over_c2c || !has(since::P2C_BEFORE_PXN) => PathType::Pxn,
+        _ => PathType::Pxb,
+    };
+    let near = if has(since::LL128_NVB) { PathType::Nvb } else { PathType::Nvl };
+    within(graph.type_intra, near) && within(graph.type_inter, far)
 }

@@ -34,13 +34,7 @@ impl Limit {
         (algo, proto): (Algo, Proto),
     ) -> Self {
         let nvls = matches!(algo, Algo::Nvls | Algo::NvlsTree);
-        let Communicator { channels, call_channels, nvls_channels, nodes, .. } = *comm;
-        let within = version.has(since::NVLS_WITHIN_CHANNELS);
-        let channels = match algo {
-            Algo::Nvls if nodes > 1 && within => nvls_channels.min(channels),
-            _ if nvls => nvls_channels,
-            _ => call_channels,
-        };
+        let channels = if nvls { comm.switch_channels(version, algo) } else { comm.call_channels };
         let threads = table.threads(algo, proto);
         let threshold = table.thresholds[algo as usize][proto as usize];
         let block = u64::from(threads) * u64::from(threshold);

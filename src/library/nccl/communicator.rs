@@ -213,8 +213,23 @@ impl Communicator {
         }
     }
 
+    /// Channels of NVLS or of its tree. Those of NVLS between nodes are among those of the communicator.
+    pub(super) fn switch_channels(&self, version: Version, algo: Algo) -> u32 {
+        let within = version.has(since::NVLS_WITHIN_CHANNELS);
+        match algo {
+            Algo::Nvls if self.nodes > 1 && within => self.nvls_channels.min(self.channels),
+            _ => self.nvls_channels,
+        }
+    }
+
     /// The most ranks of a communicator: with more, NCCL's own 32-bit products overflow.
     pub const MOST_RANKS: u32 = 1 << 24;
+
+    /// Why so many ranks are refused.
+    pub(super) fn too_many(ranks: impl fmt::Display) -> Error {
+        Error::input(format!("{ranks} ranks are too many"))
+            .help(format!("give at most {}", Self::MOST_RANKS))
+    }
 
     /// Refuses counts that no communicator can have.
     ///
@@ -224,8 +239,7 @@ impl Communicator {
     pub fn check(&self) -> Result<()> {
         let Self { ranks, nodes, local_ranks, .. } = *self;
         if ranks > Self::MOST_RANKS {
-            return Err(Error::input(format!("{ranks} ranks are too many"))
-                .help(format!("give at most {}", Self::MOST_RANKS)));
+            return Err(Self::too_many(ranks));
         }
         let fits = u64::from(local_ranks) * u64::from(nodes) >= u64::from(ranks);
         if ranks == 0 || nodes == 0 || nodes > ranks || local_ranks > ranks || !fits {

@@ -169,11 +169,7 @@ impl<'a> Place<'a> {
     fn listed(&self, by: Version) -> Result<Found> {
         let ranks = self.per_node.checked_mul(self.nodes);
         let Some(ranks) = ranks.filter(|&ranks| ranks <= Communicator::MOST_RANKS) else {
-            return Err(Error::input(format!(
-                "{} x {} ranks are too many",
-                self.nodes, self.per_node
-            ))
-            .help(format!("give at most {}", Communicator::MOST_RANKS)));
+            return Err(Communicator::too_many(format!("{} x {}", self.nodes, self.per_node)));
         };
         let mut known = Vec::new();
         let own = |line: &&Line| line.machine == self.machine && line.version == by.id();

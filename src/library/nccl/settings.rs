@@ -1,6 +1,6 @@
 //! The environment variables that reach the tuner.
 
-use super::cost_model::Variables;
+use super::topology::Knobs;
 use super::{Algo, Function, Proto, Starting, Version, since};
 use crate::base::error::{Error, Result, did_you_mean, nearest};
 
@@ -9,20 +9,11 @@ use crate::base::error::{Error, Result, did_you_mean, nearest};
 pub struct Settings {
     algo: Option<String>,
     proto: Option<String>,
-    numbers: [Option<i64>; NUMBERS.len()],
     thresholds: [Option<u32>; 6],
-    /// Used since 2.31.
-    variables: Variables,
+    kernels: Option<String>,
+    /// Values of the variables that hold one whole number, by their place in [`Settings::KNOWN`].
+    numbers: [Option<i64>; Settings::KNOWN.len()],
 }
-
-/// Variables that hold one whole number.
-const NUMBERS: [&str; 5] = [
-    "NCCL_NTHREADS",
-    "NCCL_LL128_NTHREADS",
-    "NCCL_NET_OVERHEAD",
-    "NCCL_PAT_ENABLE",
-    "NCCL_LL128_C2C",
-];
 
 /// Variables that do not affect the tuner: what is logged, written or waited for, and addresses.
 const HARMLESS: [&str; 16] = [
@@ -44,22 +35,8 @@ const HARMLESS: [&str; 16] = [
     "NCCL_COMM_ID",
 ];
 
-/// Variables that affect the input of the tuner: paths and graphs. Those of start-up are [`Starting`]'s.
-const BEFORE: [&str; 13] = [
-    "NCCL_P2P_DISABLE",
-    "NCCL_P2P_LEVEL",
-    "NCCL_SHM_DISABLE",
-    "NCCL_NET_DISABLE_INTRA",
-    "NCCL_NET_GDR_LEVEL",
-    "NCCL_NET_GDR_C2C",
-    "NCCL_CROSS_NIC",
-    "NCCL_IB_DISABLE",
-    "NCCL_IB_HCA",
-    "NCCL_MNNVL_ENABLE",
-    "NCCL_PXN_DISABLE",
-    "NCCL_TOPO_FILE",
-    "NCCL_GRAPH_FILE",
-];
+/// Files that affect the input of the tuner, beside the variables of [`Knobs`].
+const FILES: [&str; 2] = ["NCCL_TOPO_FILE", "NCCL_GRAPH_FILE"];
 
 /// Which algorithms and protocols a job may use, by function.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -98,47 +75,53 @@ impl Settings {
     /// before; a value that is not a number where a number is needed.
     pub fn set(&mut self, name: &str, value: &str) -> Result<()> {
         let place = || format!("{name}={value}");
-        let number = || {
-            whole(value).ok_or_else(|| {
-                Error::input(format!("`{}` is not a whole number", value.trim()))
-                    .at(place())
-                    .help("write one such as 256")
-            })
-        };
         match name {
             "NCCL_ALGO" => self.algo = Some(value.to_owned()),
             "NCCL_PROTO" => self.proto = Some(value.to_owned()),
-            _ if HARMLESS.contains(&name) || self.variables.set(name, value)? => {}
-            _ if Starting::KNOWN.contains(&name) => {
-                return Err(Error::input(format!(
-                    "NCCL reads `{name}` when a communicator starts; its tuner sees the result"
-                ))
-                .at(place())
-                .help(
-                    "leave it out: `collcost nccl choose` reads it with --topo, --graph, or --comm \
-                     of a built-in machine; a log has what came of it",
-                ));
-            }
-            _ if BEFORE.contains(&name) => {
-                return Err(Error::input(format!(
-                    "NCCL reads `{name}` when a communicator starts; its tuner sees the result"
-                ))
-                .at(place())
-                .help("leave it out and give the graphs or the log of a job that had it set"));
-            }
+            "NCCL_SYM_KERNEL" => self.kernels = Some(value.to_owned()),
             "NCCL_THREAD_THRESHOLDS" => {
                 self.thresholds = thresholds(value).map_err(|e| e.at(place()))?
             }
+            _ if HARMLESS.contains(&name) => {}
             _ => {
-                let index = NUMBERS.iter().position(|n| *n == name).ok_or_else(|| {
-                    Error::input(format!("NCCL's tuner does not read `{name}`"))
-                        .at(place())
-                        .help(Self::near(name))
-                })?;
-                self.numbers[index] = if value.is_empty() { None } else { Some(number()?) };
+                let index = Self::place(name).ok_or_else(|| Self::unread(name).at(place()))?;
+                self.numbers[index] = match value.trim() {
+                    "" => None,
+                    text => Some(whole(text).ok_or_else(|| {
+                        Error::input(format!("`{text}` is not a whole number"))
+                            .at(place())
+                            .help("write one such as 256")
+                    })?),
+                };
             }
         }
         Ok(())
+    }
+
+    /// The place of a variable among those that are read.
+    fn place(name: &str) -> Option<usize> {
+        Self::KNOWN.iter().position(|known| *known == name)
+    }
+
+    /// Why a variable is refused.
+    fn unread(name: &str) -> Error {
+        let help = match name {
+            _ if Starting::KNOWN.contains(&name) => {
+                "leave it out: `collcost nccl choose` reads it with --topo, --graph, or --comm \
+                 of a built-in machine; a log has what came of it"
+            }
+            _ if FILES.contains(&name) || Knobs::known().any(|known| known == name) => {
+                "leave it out and give the graphs or the log of a job that had it set"
+            }
+            _ => {
+                return Error::input(format!("NCCL's tuner does not read `{name}`"))
+                    .help(Self::near(name));
+            }
+        };
+        Error::input(format!(
+            "NCCL reads `{name}` when a communicator starts; its tuner sees the result"
+        ))
+        .help(help)
     }
 
     /// What may have been meant by a variable that is not read. Names differ in few words: `NCCL_CUMEM_ENABLE` is no
@@ -201,8 +184,9 @@ impl Settings {
         *self == Self::default()
     }
 
-    fn number(&self, name: &str) -> Option<i64> {
-        NUMBERS.iter().position(|n| *n == name).and_then(|i| self.numbers[i])
+    /// The value of a variable that holds one whole number, if set.
+    pub(super) fn number(&self, name: &str) -> Option<i64> {
+        Self::place(name).and_then(|i| self.numbers[i])
     }
 
     /// Threads of a block: a positive value, rounded as in NCCL; any other value leaves the
@@ -248,9 +232,9 @@ impl Settings {
         (algo, proto)
     }
 
-    /// The settings for symmetric kernels and copy engines.
-    pub(super) fn variables(&self) -> &Variables {
-        &self.variables
+    /// The list of symmetric kernels, if set.
+    pub(super) fn kernels(&self) -> Option<&str> {
+        self.kernels.as_deref()
     }
 
     /// The algorithms and protocols that may run.

@@ -107,26 +107,6 @@ impl Table {
         has_code(version, function, algo) && (proto == Proto::Simple || has_protocols(algo))
     }
 
-    /// Whether LL128 is safe on an algorithm's paths and GPUs.
-    pub(super) fn trusts_ll128(
-        comm: &Communicator,
-        version: Version,
-        settings: &Settings,
-        algo: Algo,
-    ) -> bool {
-        Tuner::new(comm, version, settings).trusts(algo)
-    }
-
-    /// Whether LL128 would be safe on an algorithm's paths, with any GPUs.
-    pub(super) fn trusts_paths(
-        comm: &Communicator,
-        version: Version,
-        settings: &Settings,
-        algo: Algo,
-    ) -> bool {
-        Tuner::new(comm, version, settings).trusts_paths(algo)
-    }
-
     /// The latency of a call before its first byte.
     #[must_use]
     pub fn latency(&self, function: Function, algo: Algo, proto: Proto) -> Micros {

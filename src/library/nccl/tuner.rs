@@ -38,13 +38,17 @@ pub(super) fn ring_steps(comm: &Communicator, function: Function) -> i32 {
     function.ring_steps(comm.ranks) as i32
 }
 
+/// The overhead of the network in a step between nodes.
+pub(super) fn overhead(comm: &Communicator, settings: &Settings) -> f32 {
+    match settings.net_overhead() {
+        Some(nanoseconds) => (nanoseconds as f64 * 0.001) as f32,
+        None if comm.arch == Arch::X86 && comm.vendor == Vendor::Amd => 2.0,
+        None => 1.0,
+    }
+}
+
 impl<'a> Tuner<'a> {
     pub fn new(comm: &'a Communicator, version: Version, settings: &'a Settings) -> Self {
-        let overhead = match settings.net_overhead() {
-            Some(nanoseconds) => (nanoseconds as f64 * 0.001) as f32,
-            None if comm.arch == Arch::X86 && comm.vendor == Vendor::Amd => 2.0,
-            None => 1.0,
-        };
         Self {
             comm,
             version,
@@ -55,7 +59,7 @@ impl<'a> Tuner<'a> {
             per_node: comm.ranks as f32 / comm.nodes as f32,
             whole_per_node: (comm.ranks / comm.nodes) as i32,
             log_nodes: comm.nodes.ilog2() as i32,
-            overhead,
+            overhead: overhead(comm, settings),
         }
     }
 

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use super::allowed::{trusts_ll128, trusts_paths};
 use super::communicator::PathType;
 use super::{Algo, Chooser, Communicator, Function, Proto, Settings, Table, Version, since};
 
@@ -111,11 +112,11 @@ pub fn why_not(
         Out::Pat
     } else if proto == Proto::Ll128
         && enabled.protos[f][proto as usize].is_none()
-        && !Table::trusts_ll128(comm, version, settings, algo)
+        && !trusts_ll128(comm, version, settings, algo)
     {
         // From 2.31 on a cell that is off keeps its bandwidth.
         let graph = comm.graph(algo);
-        if Table::trusts_paths(comm, version, settings, algo) {
+        if trusts_paths(comm, version, settings, algo) {
             Out::Ll128Gpus(comm.min_cc, comm.max_cc)
         } else {
             Out::Ll128Path(graph.type_intra, graph.type_inter)

@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 use std::num::NonZeroU32;
 use std::str::FromStr;
 
-use serde::de::{self, Deserialize, DeserializeOwned, Deserializer};
+use serde::de::DeserializeOwned;
 
 use super::builtin::{self, BUILTIN, NETWORKS, NODES};
 use super::{
@@ -43,13 +43,6 @@ impl FromStr for Nics {
             Error::input(format!("`{text}` has no number of NICs")).help("write 8 x ndr-400g")
         })?;
         Ok(Self { count: Some(count), network: network.trim().to_owned() })
-    }
-}
-
-impl<'de> Deserialize<'de> for Nics {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> std::result::Result<Self, D::Error> {
-        let text = std::borrow::Cow::<'de, str>::deserialize(deserializer)?;
-        text.parse().map_err(de::Error::custom)
     }
 }
 

@@ -5,10 +5,11 @@ use std::str::FromStr;
 
 use serde::de::{self, Deserialize, Deserializer};
 
+use super::compose::Nics;
 use crate::base::error::{Error, Result as Parsed};
 use crate::base::quantity::{Bandwidth, Bytes, Ratio, Seconds, SecondsPerByte};
 use crate::base::words::words;
-use crate::model::formula::Ports;
+use crate::model::formula::{Dims, Ports};
 
 words! {
     /// How a parameter was obtained.
@@ -124,7 +125,7 @@ macro_rules! read_as_text {
     )*};
 }
 
-read_as_text!(Bytes, Seconds, Bandwidth, SecondsPerByte, Ports, Date);
+read_as_text!(Bytes, Seconds, Bandwidth, SecondsPerByte, Ports, Dims, Nics, Date);
 
 impl<'de> Deserialize<'de> for Ratio {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {

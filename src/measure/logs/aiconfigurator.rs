@@ -12,7 +12,6 @@
 use super::draft::{Draft, Raw};
 use super::{Line, Log, Read, Reader, Taken, Tested, field};
 use crate::base::collective::Collective;
-use crate::base::quantity::Seconds;
 use crate::base::refused::Refused;
 use crate::machine::sample::{DataType, Mode};
 
@@ -88,9 +87,8 @@ impl Table {
             field::whole(fields[c]).ok_or_else(|| at(format!("`{}` is not a number", fields[c])))
         };
         let elements = whole(columns.elements)?;
-        let millis = field::number(fields[columns.latency]).filter(|ms| *ms > 0.0);
         let Some(draft) = log.last() else { return Ok(taken) };
-        let Some(millis) = millis else {
+        let Some(time) = field::time(fields[columns.latency], 1e-3) else {
             draft.leave_out(line.number, "a time of 0, or none");
             return Ok(taken);
         };
@@ -101,7 +99,7 @@ impl Table {
         draft.rows.push(Raw {
             count: Some(elements),
             dtype: Some(dtype),
-            ..Raw::timed(line.number, size, Seconds(millis * 1e-3))
+            ..Raw::timed(line.number, size, time)
         });
         Ok(taken)
     }

@@ -95,11 +95,7 @@ impl Reader for Table {
         };
         match (count >= 7).then(call).flatten() {
             Some(call) => row(&call, line.number, log),
-            None => {
-                if let Some(draft) = log.last() {
-                    draft.leave_out(line.number, "the row is cut off");
-                }
-            }
+            None => log.leave_out(line.number, "the row is cut off"),
         }
         Ok(Taken::Yes)
     }
@@ -133,11 +129,7 @@ impl Table {
         };
         match call() {
             Some(call) => row(&call, number, log),
-            None => {
-                if let Some(draft) = log.last() {
-                    draft.leave_out(number, "the line is cut off");
-                }
-            }
+            None => log.leave_out(number, "the line is cut off"),
         }
         if same { Taken::Yes } else { Taken::Began }
     }
@@ -147,10 +139,7 @@ impl Table {
         let words: Vec<&str> = rest.split_ascii_whitespace().collect();
         let [op, "on", devices, ..] = words.as_slice() else { return Taken::No };
         let mut draft = Draft::new("deepspeed", number, format!("ds_bench {op}"));
-        draft.tested = Some(match op.parse() {
-            Ok(collective) => Tested::Collective(collective),
-            Err(_) => Tested::Other((*op).to_owned()),
-        });
+        draft.tested = Some(Tested::named(op, op));
         draft.ranks.extend(devices.parse().ok().map(|n| (n, "heading")));
         if !matches!(
             draft.tested,
@@ -193,10 +182,7 @@ fn begin(op: &str, number: usize, log: &mut Log) {
     let mut draft = Draft::new("deepspeed", number, op);
     let plain = op.trim_end_matches("_tensor").trim_end_matches("_into").trim_end_matches("_base");
     let plain = plain.trim_end_matches("_coalesced").trim_end_matches("_single");
-    draft.tested = Some(match plain.parse() {
-        Ok(collective) => Tested::Collective(collective),
-        Err(_) => Tested::Other(op.to_owned()),
-    });
+    draft.tested = Some(Tested::named(plain, op));
     draft.warn(
         "times of the host's clock around calls: they include launch and waiting for late ranks",
     );

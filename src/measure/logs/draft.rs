@@ -123,6 +123,32 @@ impl Draft {
         Self { format, line, title: title.into(), iterations: 1, ..Self::default() }
     }
 
+    /// The table of an all-reduce by a kernel of an inference engine, whose calls follow each other.
+    pub fn all_reduce(format: &'static str, line: usize, kernel: &str, library: String) -> Self {
+        Self {
+            tested: Some(Tested::Collective(Collective::AllReduce)),
+            library: Some(library),
+            mode: Mode::Stream,
+            ..Self::new(format, line, format!("all_reduce {kernel}"))
+        }
+    }
+
+    /// A row of elements of a type. Without a time it is left out for the reason `why`.
+    pub fn add(
+        &mut self,
+        line: usize,
+        (size, dtype): (u64, DataType),
+        time: Option<Seconds>,
+        why: &str,
+    ) {
+        match time {
+            Some(time) => {
+                self.rows.push(Raw { dtype: Some(dtype), ..Raw::timed(line, size, time) })
+            }
+            None => self.leave_out(line, why),
+        }
+    }
+
     /// A row that is not used.
     pub fn leave_out(&mut self, line: usize, why: impl Into<String>) {
         self.pass(line, why.into(), false);

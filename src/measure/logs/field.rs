@@ -81,6 +81,11 @@ pub(super) fn decimals(field: &str) -> usize {
 /// In microseconds: no call is as short.
 const PICOSECOND: f64 = 1e-6;
 
+/// A time in units of `unit` seconds; `None` if it is not a number above zero.
+pub(super) fn time(field: &str, unit: f64) -> Option<Seconds> {
+    number(field).filter(|time| *time > 0.0).map(|time| Seconds(time * unit))
+}
+
 /// A time in microseconds; `None` if it is zero or not a number.
 ///
 /// # Errors

@@ -14,12 +14,12 @@
 //! Source: flashinfer-ai/flashinfer, `benchmarks/routines/allreduce_comm.py`, as printed in pull
 //! request 2696.
 
-use super::draft::{Draft, Raw};
-use super::{Line, Log, Read, Reader, Taken, Tested, field};
+use super::draft::Draft;
+use super::{Line, Log, Read, Reader, Taken, field};
 use crate::base::collective::Collective;
 use crate::base::quantity::Seconds;
 use crate::base::refused::Refused;
-use crate::machine::sample::{DataType, Mode};
+use crate::machine::sample::DataType;
 
 /// Reads both.
 #[derive(Default)]
@@ -84,25 +84,13 @@ fn product(shape: &str) -> Option<u64> {
 
 /// The table of a kernel on these ranks, and whether it is new.
 fn table<'l>(log: &'l mut Log, line: usize, kernel: &str, ranks: u32) -> (&'l mut Draft, Taken) {
-    let title = format!("all_reduce {kernel}");
-    let known = (ranks, "heading");
-    let is_it = |d: &Draft| {
-        d.format == "flashinfer-bench" && d.title == title && d.ranks.first() == Some(&known)
-    };
-    if let Some(at) = log.tables.iter().position(is_it) {
-        return (&mut log.tables[at], Taken::Yes);
-    }
-    let mut draft = Draft::new("flashinfer-bench", line, title);
-    draft.tested = Some(Tested::Collective(Collective::AllReduce));
-    draft.ranks.push(known);
-    draft.library = Some(format!("FlashInfer {kernel}"));
-    draft.mode = Mode::Stream;
+    let library = format!("FlashInfer {kernel}");
+    let mut draft = Draft::all_reduce("flashinfer-bench", line, kernel, library);
+    draft.ranks.push((ranks, "heading"));
     if kernel.contains("rmsnorm") {
         draft.warn("times include what is fused with the all-reduce");
     }
-    log.tables.push(draft);
-    let last = log.tables.len() - 1;
-    (&mut log.tables[last], Taken::Began)
+    log.continued(draft)
 }
 
 /// `mnnvl_allreduce_oneshot:: median time 0.011 ms; … achieved tb_per_sec 0.068 TB/sec`
@@ -119,12 +107,8 @@ fn printed(text: &str, line: usize, log: &mut Log, ranks: u32, elements: u64) ->
     let by_time = number("median time ").map(|(ms, unsure)| (ms * 1e-3, unsure));
     let by_rate = number("tb_per_sec ").map(|(rate, unsure)| (moved / (rate * 1e12), unsure));
     let best = by_time.into_iter().chain(by_rate).min_by(|a, b| a.1.total_cmp(&b.1));
-    match best {
-        Some((seconds, _)) => {
-            draft.rows.push(Raw { dtype: Some(dtype), ..Raw::timed(line, bytes, Seconds(seconds)) })
-        }
-        None => draft.leave_out(line, "a time of 0, or none"),
-    }
+    let best = best.map(|(seconds, _)| Seconds(seconds));
+    draft.add(line, (bytes, dtype), best, "a time of 0, or none");
     taken
 }
 
@@ -167,13 +151,8 @@ fn row(line: &Line, log: &mut Log, columns: Columns) -> Read<Taken> {
     let bytes = elements.and_then(|elements| elements.checked_mul(dtype.bytes().0));
     let bytes = bytes.ok_or_else(|| refused("a tensor of more than 2^64 bytes".to_owned()))?;
     let (draft, taken) = table(log, line.number, fields[columns.kernel], ranks);
-    match field::number(fields[columns.time]).filter(|ms| *ms > 0.0) {
-        Some(millis) => draft.rows.push(Raw {
-            dtype: Some(dtype),
-            ..Raw::timed(line.number, bytes, Seconds(millis * 1e-3))
-        }),
-        None => draft.leave_out(line.number, "a time of 0, or none"),
-    }
+    let time = field::time(fields[columns.time], 1e-3);
+    draft.add(line.number, (bytes, dtype), time, "a time of 0, or none");
     Ok(taken)
 }
 

@@ -17,11 +17,9 @@
 //! Source: vllm-project/vllm and sgl-project/sglang, `benchmark_fused_collective.py`, as printed in
 //! vLLM's pull requests 22086 and 24248.
 
-use super::draft::{Draft, Raw};
-use super::{Line, Log, Read, Reader, Taken, Tested, field};
-use crate::base::collective::Collective;
-use crate::base::quantity::Seconds;
-use crate::machine::sample::{DataType, Mode};
+use super::draft::Draft;
+use super::{Line, Log, Read, Reader, Taken, field};
+use crate::machine::sample::DataType;
 
 /// Reads both.
 #[derive(Default)]
@@ -107,35 +105,19 @@ impl Table {
         let bytes = elements.and_then(|elements| elements.checked_mul(dtype.bytes().0));
         // Markdown writes `Flashinfer Fused Allreduce Rmsnorm`.
         let name = name.to_ascii_lowercase().split_ascii_whitespace().collect::<Vec<_>>().join("_");
-        let title = format!("all_reduce {name}");
-        let ranks = self.ranks.map(|n| (n, "heading"));
-        let is_it = |d: &Draft| {
-            d.format == "fused-bench" && d.title == title && d.ranks.first() == ranks.as_ref()
-        };
-        let (at, taken) = match log.tables.iter().position(is_it) {
-            Some(at) => (at, Taken::Yes),
-            None => {
-                let mut draft = Draft::new("fused-bench", line, title);
-                draft.tested = Some(Tested::Collective(Collective::AllReduce));
-                draft.ranks.extend(ranks);
-                draft.library = Some(name);
-                draft.mode = Mode::Stream;
-                draft.launched_by_graph();
-                draft.warn("times include the norm");
-                log.tables.push(draft);
-                (log.tables.len() - 1, Taken::Began)
-            }
-        };
-        let draft = &mut log.tables[at];
+        let mut draft = Draft::all_reduce("fused-bench", line, &name, name.clone());
+        draft.ranks.extend(self.ranks.map(|n| (n, "heading")));
+        draft.launched_by_graph();
+        draft.warn("times include the norm");
+        let (draft, taken) = log.continued(draft);
         // The fastest is in bold.
-        let millis = field::number(time.trim_matches('*')).filter(|ms| *ms > 0.0);
-        match (bytes, millis) {
-            (Some(bytes), Some(millis)) => draft.rows.push(Raw {
-                dtype: Some(dtype),
-                ..Raw::timed(line, bytes, Seconds(millis * 1e-3))
-            }),
-            (None, _) => draft.pass_over(line, "the log does not state the shape"),
-            (_, None) => draft.leave_out(line, "a time of 0, or none: the operation failed"),
+        let time = field::time(time.trim_matches('*'), 1e-3);
+        match bytes {
+            Some(bytes) => {
+                let why = "a time of 0, or none: the operation failed";
+                draft.add(line, (bytes, dtype), time, why);
+            }
+            None => draft.pass_over(line, "the log does not state the shape"),
         }
         taken
     }

@@ -13,7 +13,6 @@
 use super::draft::{Draft, Raw};
 use super::{Line, Log, Read, Reader, Taken, Tested, field};
 use crate::base::collective::Collective;
-use crate::base::quantity::Seconds;
 use crate::base::size_is::SizeIs;
 use crate::machine::sample::DataType;
 
@@ -85,8 +84,7 @@ impl Reader for Table {
         let (Some(size), Some(draft)) = (field::whole(fields[0]), log.last()) else {
             return Ok(Taken::No);
         };
-        let time = field::number(fields[3]).filter(|t| *t > 0.0 && count >= 8);
-        match time {
+        match field::time(fields[3], unit).filter(|_| count >= 8) {
             Some(time) => {
                 let each = field::whole(fields[1]).and_then(|n| size.checked_div(n));
                 let dtype = match each {
@@ -94,9 +92,7 @@ impl Reader for Table {
                     Some(2) => Some(DataType::F16),
                     _ => None,
                 };
-                draft
-                    .rows
-                    .push(Raw { dtype, ..Raw::timed(line.number, size, Seconds(time * unit)) });
+                draft.rows.push(Raw { dtype, ..Raw::timed(line.number, size, time) });
             }
             None => draft.leave_out(line.number, "the row is cut off, or has no time"),
         }

@@ -160,6 +160,31 @@ impl Log {
     fn last(&mut self) -> Option<&mut Draft> {
         self.tables.last_mut()
     }
+
+    /// A row that is not used; it is the last table's, if there is one.
+    fn leave_out(&mut self, line: usize, why: &str) {
+        if let Some(draft) = self.last() {
+            draft.leave_out(line, why);
+        }
+    }
+
+    /// The table that `new` continues, else `new` itself, and whether it began.
+    fn continued(&mut self, new: Draft) -> (&mut Draft, Taken) {
+        let is_same = |d: &Draft| {
+            d.format == new.format
+                && d.title == new.title
+                && d.library == new.library
+                && d.ranks.first() == new.ranks.first()
+        };
+        let (at, taken) = match self.tables.iter().position(is_same) {
+            Some(at) => (at, Taken::Yes),
+            None => {
+                self.tables.push(new);
+                (self.tables.len() - 1, Taken::Began)
+            }
+        };
+        (&mut self.tables[at], taken)
+    }
 }
 
 /// Settings of the user for what logs may not state.
@@ -222,6 +247,12 @@ pub enum Tested {
 }
 
 impl Tested {
+    /// The collective that `plain` names, else what ran, as it is written.
+    fn named(plain: &str, written: &str) -> Self {
+        let collective = plain.parse();
+        collective.map_or_else(|_| Self::Other(written.to_owned()), Self::Collective)
+    }
+
     /// The collective that takes as long: every rank's own send/recv for a shift, as of `sendrecv_perf`.
     #[must_use]
     pub fn collective(&self) -> Option<Collective> {

@@ -17,7 +17,6 @@ use serde::Deserialize;
 use super::draft::{Draft, Raw};
 use super::nccl_tests::{devices::Devices, factor, out_of_bounds};
 use super::{Line, Log, Read, Reader, Taken, Tested, field};
-use crate::base::collective::Collective;
 use crate::base::quantity::Seconds;
 use crate::machine::sample::{DataType, Mode};
 
@@ -121,9 +120,7 @@ impl Reader for Table {
 
 fn json(text: &str, number: usize, log: &mut Log) -> Taken {
     let Ok(row) = serde_json::from_str::<Json>(text) else {
-        if let Some(draft) = log.last() {
-            draft.leave_out(number, "a line of JSON that is cut off");
-        }
+        log.leave_out(number, "a line of JSON that is cut off");
         return Taken::Yes;
     };
     let title = format!("mscclpp-test {}, kernel {}", row.name, row.kernel);
@@ -135,10 +132,7 @@ fn json(text: &str, number: usize, log: &mut Log) -> Taken {
         draft.library = Some(format!("MSCCL++ kernel {}", row.kernel));
         // The program times replays of a graph, whichever number of them is asked for.
         draft.launched_by_graph();
-        draft.tested = Some(match row.name.parse::<Collective>() {
-            Ok(collective) => Tested::Collective(collective),
-            Err(_) => Tested::Other(row.name),
-        });
+        draft.tested = Some(Tested::named(&row.name, &row.name));
         draft.ranks.push(known);
         draft.nodes = row.ranks.checked_div(row.per_node).filter(|n| n * row.per_node == row.ranks);
         log.tables.push(draft);

@@ -72,10 +72,7 @@ fn begun(name: &str, number: usize, is_other: bool) -> Draft {
     let what = name.split('-').next().unwrap_or(name);
     let mut draft = Draft::new("param", number, format!("PARAM {what}"));
     let plain = what.strip_suffix("_base").unwrap_or(what);
-    draft.tested = Some(match plain.parse() {
-        Ok(collective) => Tested::Collective(collective),
-        Err(_) => Tested::Other(what.to_owned()),
-    });
+    draft.tested = Some(Tested::named(plain, what));
     if is_other {
         draft.refuse(
             "a table of PARAM that is not of plain collectives: quantised, or messages",

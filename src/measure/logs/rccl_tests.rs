@@ -94,9 +94,7 @@ impl Reader for Table {
 
 /// A result that is cut off.
 fn cut(line: &Line, log: &mut Log) -> Taken {
-    if let Some(draft) = log.last() {
-        draft.leave_out(line.number, "the row is cut off");
-    }
+    log.leave_out(line.number, "the row is cut off");
     Taken::Yes
 }
 

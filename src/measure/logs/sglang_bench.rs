@@ -16,10 +16,9 @@
 //! Source: sgl-project/sglang, `benchmark/kernels/all_reduce`, as printed in pull requests 10571 and
 //! 13797.
 
-use super::draft::{Draft, Raw};
-use super::{Line, Log, Read, Reader, Taken, Tested, field};
-use crate::base::collective::Collective;
-use crate::base::quantity::{Bytes, Seconds};
+use super::draft::Draft;
+use super::{Line, Log, Read, Reader, Taken, field};
+use crate::base::quantity::Bytes;
 use crate::machine::sample::{DataType, Mode};
 
 /// Reads tables.
@@ -88,15 +87,14 @@ impl Table {
         let first = log.tables.len();
         let waits = !line.text.starts_with('|');
         for name in names {
-            let mut draft = Draft::new("sglang-bench", line.number, format!("all_reduce {name}"));
-            draft.tested = Some(Tested::Collective(Collective::AllReduce));
+            let library = format!("SGLang {name}");
+            let mut draft = Draft::all_reduce("sglang-bench", line.number, name, library);
             draft.ranks.extend(self.ranks.map(|n| (n, "heading")));
-            draft.library = Some(format!("SGLang {name}"));
-            draft.mode = if waits { Mode::Isolated } else { Mode::Stream };
             if name.ends_with(" graph") {
                 draft.launched_by_graph();
             }
             if waits {
+                draft.mode = Mode::Isolated;
                 draft.warn("the host waits for each call: times include the launch");
             }
             log.tables.push(draft);
@@ -121,13 +119,8 @@ fn row(line: &Line, log: &mut Log, open: Open) -> Read<Taken> {
         return Ok(Taken::Yes);
     }
     for (draft, time) in drafts.iter_mut().zip(times) {
-        match field::number(time).filter(|t| *t > 0.0) {
-            Some(time) => draft.rows.push(Raw {
-                dtype: Some(open.dtype),
-                ..Raw::timed(line.number, size.0, Seconds(time * open.unit))
-            }),
-            None => draft.leave_out(line.number, "no time: the backend does not run this size"),
-        }
+        let why = "no time: the backend does not run this size";
+        draft.add(line.number, (size.0, open.dtype), field::time(time, open.unit), why);
     }
     Ok(Taken::Yes)
 }

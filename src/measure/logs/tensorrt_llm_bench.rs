@@ -18,12 +18,10 @@
 //! `size_bytes` and `time_us`. Source: NVIDIA/TensorRT-LLM, `tests/microbenchmarks/all_reduce.py`, as
 //! printed in pull request 12887.
 
-use super::draft::{Draft, Raw};
+use super::draft::Draft;
 use super::{Line, Log, Read, Reader, Taken, Tested, field};
-use crate::base::collective::Collective;
-use crate::base::quantity::Seconds;
 use crate::base::refused::Refused;
-use crate::machine::sample::{DataType, Mode};
+use crate::machine::sample::DataType;
 
 /// Reads all three.
 #[derive(Default)]
@@ -101,6 +99,8 @@ impl Reader for Table {
     }
 }
 
+const NO_TIME: &str = "no time: the strategy does not run this size";
+
 /// The word behind `key`.
 fn behind<'a>(text: &'a str, key: &str) -> Option<&'a str> {
     text.split(key).nth(1)?.split_ascii_whitespace().next()
@@ -132,11 +132,10 @@ fn columns(text: &str) -> Option<Columns> {
 /// The table of a strategy with a fusion.
 fn draft(line: usize, strategy: &str, fusion: &str, ranks: Option<u32>) -> Draft {
     let fused = if fusion == "NONE" { String::new() } else { format!(" {fusion}") };
-    let mut draft = Draft::new("tensorrt-llm-bench", line, format!("all_reduce {strategy}{fused}"));
-    draft.tested = Some(Tested::Collective(Collective::AllReduce));
+    let kernel = format!("{strategy}{fused}");
+    let library = format!("TensorRT-LLM {kernel}");
+    let mut draft = Draft::all_reduce("tensorrt-llm-bench", line, &kernel, library);
     draft.ranks.extend(ranks.map(|n| (n, "column")));
-    draft.library = Some(format!("TensorRT-LLM {strategy}{fused}"));
-    draft.mode = Mode::Stream;
     if fusion != "NONE" {
         draft.warn("times include what is fused with the all-reduce");
     }
@@ -181,26 +180,9 @@ fn row(line: &Line, fields: &[&str], log: &mut Log, columns: Columns) -> Read<Ta
         (new.tested, new.title) = (Some(Tested::Other(other.to_owned())), other.to_owned());
     }
     // Strategies take turns, so a row may continue any table of the file.
-    let is_same = |d: &Draft| {
-        d.format == new.format
-            && d.library == new.library
-            && d.ranks == new.ranks
-            && d.title == new.title
-    };
-    let (at, taken) = match log.tables.iter().position(is_same) {
-        Some(at) => (at, Taken::Yes),
-        None => {
-            log.tables.push(new);
-            (log.tables.len() - 1, Taken::Began)
-        }
-    };
-    let to = &mut log.tables[at];
-    match field::micros(fields[columns.time], line.number)? {
-        Some(time) => {
-            to.rows.push(Raw { dtype: Some(dtype), ..Raw::timed(line.number, bytes, time) })
-        }
-        None => to.leave_out(line.number, "no time: the strategy does not run this size"),
-    }
+    let (draft, taken) = log.continued(new);
+    let time = field::micros(fields[columns.time], line.number)?;
+    draft.add(line.number, (bytes, dtype), time, NO_TIME);
     Ok(taken)
 }
 
@@ -233,15 +215,7 @@ impl Table {
             return Taken::Yes;
         };
         for (draft, pair) in drafts.iter_mut().zip(fields[3..].chunks(2)) {
-            match field::number(pair[0]).filter(|us| *us > 0.0) {
-                Some(micros) => draft.rows.push(Raw {
-                    dtype: Some(dtype),
-                    ..Raw::timed(line.number, bytes, Seconds(micros * 1e-6))
-                }),
-                None => {
-                    draft.leave_out(line.number, "no time: the strategy does not run this size")
-                }
-            }
+            draft.add(line.number, (bytes, dtype), field::time(pair[0], 1e-6), NO_TIME);
         }
         Taken::Yes
     }

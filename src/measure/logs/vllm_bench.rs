@@ -11,11 +11,9 @@
 //! Source: vllm-project/vllm, `benchmarks/kernels/benchmark_device_communicators.py`, as printed in
 //! pull request 24111.
 
-use super::draft::{Draft, Raw};
-use super::{Line, Log, Read, Reader, Taken, Tested, field};
-use crate::base::collective::Collective;
-use crate::base::quantity::Seconds;
-use crate::machine::sample::{DataType, Mode};
+use super::draft::Draft;
+use super::{Line, Log, Read, Reader, Taken, field};
+use crate::machine::sample::DataType;
 
 /// Reads tables.
 #[derive(Default)]
@@ -59,11 +57,9 @@ impl Table {
         let names = split(line.text).skip(2).take_while(|name| !name.starts_with("Best"));
         let first = log.tables.len();
         for name in names {
-            let mut draft = Draft::new("vllm-bench", line.number, format!("all_reduce {name}"));
-            draft.tested = Some(Tested::Collective(Collective::AllReduce));
+            let library = format!("vLLM {name}");
+            let mut draft = Draft::all_reduce("vllm-bench", line.number, name, library);
             draft.ranks.extend(self.ranks.map(|n| (n, "job description")));
-            draft.library = Some(format!("vLLM {name}"));
-            draft.mode = Mode::Stream;
             draft.launched_by_graph();
             log.tables.push(draft);
         }
@@ -82,13 +78,8 @@ impl Table {
         // After the size in MB.
         let times = split(rest).skip(1);
         for (draft, time) in log.tables[first..first + count].iter_mut().zip(times) {
-            match field::number(time).filter(|ms| *ms > 0.0) {
-                Some(millis) => draft.rows.push(Raw {
-                    dtype: Some(dtype),
-                    ..Raw::timed(line.number, size, Seconds(millis * 1e-3))
-                }),
-                None => draft.leave_out(line.number, "no time: the backend does not run this size"),
-            }
+            let why = "no time: the backend does not run this size";
+            draft.add(line.number, (size, dtype), field::time(time, 1e-3), why);
         }
         Taken::Yes
     }

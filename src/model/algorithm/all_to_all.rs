@@ -26,7 +26,9 @@ mod schedule;
 
 use self::schedule::{Order, Posted, Relayed, Switched};
 use super::in_network::{hops, switch_steps};
-use super::rounds::{exchange_turns, is_one_half, lanes, repeat, ring_turns, shift_turns, waves};
+use super::rounds::{
+    exchange_turns, is_one_half, lanes, power_of_two, repeat, ring_turns, shift_turns, waves,
+};
 use super::shots::{Adds, exchange};
 use super::{Algorithm, ClosedForm, Guarantee, Library, Meta, Reason, Route, Share, Step};
 use crate::base::collective::Collective::AllToAll;
@@ -111,10 +113,7 @@ impl ClosedForm for PairwiseXor {
     }
 
     fn applies(&self, shape: &Shape) -> Result<(), Reason> {
-        if shape.is_power_of_two() {
-            return Ok(());
-        }
-        Err(Reason::from(format!("{} ranks are not a power of two", shape.ranks)))
+        power_of_two(shape)
     }
 
     fn cost<F: Field>(&self, v: &At<F>) -> Cost<F> {

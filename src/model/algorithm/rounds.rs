@@ -1,6 +1,6 @@
 //! Shared by many families: rounds on few ports, and all-gathers that also run in reverse.
 
-use super::{ClosedForm, Guarantee, Meta, Route, Share, Step};
+use super::{ClosedForm, Guarantee, Meta, Reason, Route, Share, Step};
 use crate::base::collective::Collective::{AllReduce, ReduceScatter};
 use crate::model::formula::{At, Cost, Field, Ports, Shape};
 use crate::model::schedule::combine::{Then, reverse};
@@ -59,6 +59,14 @@ pub(super) fn repeat(step: Step, turns: u32, emit: &mut dyn FnMut(Step)) {
     if turns > 1 {
         emit(Step { count: step.count * u64::from(turns - 1), reduced: Share::NONE, ..step });
     }
+}
+
+/// Refuses numbers of ranks that are no power of two.
+pub(super) fn power_of_two(shape: &Shape) -> Result<(), Reason> {
+    if shape.is_power_of_two() {
+        return Ok(());
+    }
+    Err(Reason::from(format!("{} ranks are not a power of two", shape.ranks)))
 }
 
 /// The number of all-gather passes: two in an all-reduce, one of them reversed.

@@ -12,7 +12,7 @@
 //! 2^m here; the paper has variants for even N. Exact on full-duplex ports, ×2 on one half-duplex
 //! port.
 
-use super::rounds::{exchange_turns, gather_cost, gather_sent, gather_steps, repeat};
+use super::rounds::{exchange_turns, gather_cost, gather_sent, gather_steps, power_of_two, repeat};
 use super::{Algorithm, ClosedForm, Guarantee, Meta, Reason, Route, Share, Step};
 use crate::base::collective::Collective::AllReduce;
 use crate::model::formula::{At, Cost, Field, Shape, ceil_lg};
@@ -24,13 +24,6 @@ pub(super) mod schedule;
 pub static FAMILY: &[&dyn Algorithm] = &[&Latency, &Bandwidth];
 
 const SOURCE: &str = "De Sensi et al., Swing, NSDI 2024, arXiv:2401.09356";
-
-fn applies(shape: &Shape) -> Result<(), Reason> {
-    if shape.is_power_of_two() {
-        return Ok(());
-    }
-    Err(Reason::from(format!("{} ranks are not a power of two", shape.ranks)))
-}
 
 /// |Σ_{i ≤ s} (−2)^i|.
 pub(super) fn distance(s: u32) -> u32 {
@@ -70,7 +63,7 @@ impl ClosedForm for Latency {
     }
 
     fn applies(&self, shape: &Shape) -> Result<(), Reason> {
-        applies(shape)
+        power_of_two(shape)
     }
 
     fn cost<F: Field>(&self, v: &At<F>) -> Cost<F> {
@@ -115,7 +108,7 @@ impl ClosedForm for Bandwidth {
     }
 
     fn applies(&self, shape: &Shape) -> Result<(), Reason> {
-        applies(shape)
+        power_of_two(shape)
     }
 
     fn cost<F: Field>(&self, v: &At<F>) -> Cost<F> {

@@ -172,15 +172,6 @@ impl fmt::Display for Dims {
     }
 }
 
-impl<'de> serde::Deserialize<'de> for Dims {
-    fn deserialize<D: serde::Deserializer<'de>>(
-        deserializer: D,
-    ) -> std::result::Result<Self, D::Error> {
-        let text = std::borrow::Cow::<'de, str>::deserialize(deserializer)?;
-        text.parse().map_err(serde::de::Error::custom)
-    }
-}
-
 impl FromStr for Dims {
     type Err = Error;
 

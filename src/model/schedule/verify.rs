@@ -18,6 +18,7 @@ use crate::base::collective::Collective::{
     AllGather, AllReduce, AllToAll, Barrier, Broadcast, Gather, Reduce, ReduceScatter, Scatter,
     SendRecv,
 };
+use crate::base::random::{STEP, mixed};
 
 /// The most memory that [`verify`] uses, in bytes.
 const LIMIT: u128 = 1 << 28;
@@ -106,13 +107,9 @@ fn needed(schedule: &dyn Schedule, words: usize) -> u128 {
     endpoints * u128::from(schedule.chunks()) * (2 * words as u128 * 8 + 1 + 8)
 }
 
-/// The number that represents `rank`'s part: a step of SplitMix64 (Steele, Lea, Flood, OOPSLA
-/// 2014), never 0.
+/// The number that represents `rank`'s part, never 0.
 fn print_of(rank: u32) -> u64 {
-    let mut z = (u64::from(rank) + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    (z ^ (z >> 31)) | 1
+    mixed((u64::from(rank) + 1).wrapping_mul(STEP)) | 1
 }
 
 /// Whether `rank` has `chunk` when the collective starts.

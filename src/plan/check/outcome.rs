@@ -81,13 +81,18 @@ pub(super) fn outcome(
         (Subject::Call(call), limit) => of_call(registry, call, limit.as_ref(), at),
     };
     let related = matches!(budget.limit, Some(Limit::Within(_)));
-    match found.and_then(|o| if options.updating || related { Ok(o) } else { useful(budget, o) }) {
-        Ok(outcome) => Some(outcome),
-        Err(error) => {
-            faults.borrow_mut().push(budget.fault(&error));
-            None
-        }
-    }
+    let found =
+        found.and_then(|o| if options.updating || related { Ok(o) } else { useful(budget, o) });
+    unless_fault(found, budget, faults)
+}
+
+/// The outcome of a budget, or none: then the error is a fault of its file.
+pub(super) fn unless_fault(
+    found: Result<Outcome>,
+    budget: &Budget,
+    faults: &Faults,
+) -> Option<Outcome> {
+    found.map_err(|error| faults.borrow_mut().push(budget.fault(&error))).ok()
 }
 
 /// A limit further from the model than this factor catches nothing: half a bandwidth is a factor of

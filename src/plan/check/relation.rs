@@ -5,7 +5,7 @@
 //! without bands: an error of the model affects both. Of a budget of logs it is the measured time, at the one size of
 //! both.
 
-use super::outcome::{Outcome, far, useful};
+use super::outcome::{Outcome, far, unless_fault, useful};
 use super::standing::Number;
 use super::{Budget, Limit, Options, Subject, Within};
 use crate::base::error::{Error, Result};
@@ -29,13 +29,8 @@ pub(super) fn related(
             Some(error) => Err(error),
             None => useful(budget, outcome),
         };
-        match found.and_then(|o| if options.updating { Ok(o) } else { near(o) }) {
-            Ok(outcome) => Some(outcome),
-            Err(error) => {
-                faults.borrow_mut().push(budget.fault(&error));
-                None
-            }
-        }
+        let found = found.and_then(|o| if options.updating { Ok(o) } else { near(o) });
+        unless_fault(found, budget, faults)
     };
     all.iter().filter_map(judged).collect()
 }

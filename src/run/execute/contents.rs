@@ -8,6 +8,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::program::{Patch, Program};
+use crate::base::random::STEP;
 use crate::run::transport::{Fault, Transport};
 
 /// The elements of a buffer.
@@ -105,8 +106,7 @@ fn put<const BYTES: usize>(out: &mut [u8], first: u64, value: impl Fn(u64) -> [u
 
 /// A number that looks random: a step of SplitMix64 (Steele, Lea, Flood, OOPSLA 2014).
 fn mix(rank: u32, number: u64) -> u64 {
-    let mut z =
-        (number ^ u64::from(rank) << 40).wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    let mut z = (number ^ u64::from(rank) << 40).wrapping_add(1).wrapping_mul(STEP);
     z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     z ^ (z >> 27)
 }

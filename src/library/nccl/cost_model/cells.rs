@@ -2,10 +2,10 @@
 //!
 //! Where NCCL mixes float32 with a double constant the sum is a double, rounded at the assignment.
 
-use super::super::Version;
+use super::super::allowed::trusts_ll128;
 use super::super::communicator::{Graph, PATTERN_TREE, PathType};
-use super::super::tuner::ring_steps;
-use super::super::{Algo, Arch, Communicator, Function, Gbps, Micros, Proto, Settings, Vendor};
+use super::super::tuner::{overhead, ring_steps};
+use super::super::{Algo, Communicator, Function, Gbps, Micros, Proto, Settings, Version};
 use super::Candidate;
 use super::enabled::Enabled;
 use super::figures::Figures;
@@ -32,6 +32,7 @@ const UNSERVED: Cell = Cell { latency: Micros(-1.0), bandwidth: Gbps(-1.0), runs
 /// A communicator with everything that does not depend on a single cell.
 pub(super) struct Filler<'a> {
     pub comm: &'a Communicator,
+    pub version: Version,
     pub figures: &'a Figures,
     pub settings: &'a Settings,
     pub enabled: &'a Enabled,
@@ -69,7 +70,8 @@ impl Filler<'_> {
                 runs = false;
             }
             Algo::Tree | Algo::Ring if proto == Proto::Ll128 => {
-                runs &= self.enabled.insists_on_ll128(function) || self.trusts_ll128(algo);
+                runs &= self.enabled.insists_on_ll128(function)
+                    || trusts_ll128(self.comm, self.version, self.settings, algo);
             }
             _ => {}
         }
@@ -96,25 +98,6 @@ impl Filler<'_> {
         let Communicator { nodes, local_ranks, nvls, min_cc, .. } = *self.comm;
         let several = local_ranks > 1;
         min_cc >= 60 && self.settings.pat().unwrap_or(!several || nodes >= 2) && (!several || nvls)
-    }
-
-    /// Whether LL128 is safe on an algorithm's links and GPUs.
-    pub fn trusts_ll128(&self, algo: Algo) -> bool {
-        let Communicator { min_cc, max_cc, .. } = *self.comm;
-        (min_cc == max_cc || min_cc >= 90) && min_cc >= 70 && self.trusts_paths(algo)
-    }
-
-    /// Whether LL128 trusts an algorithm's paths.
-    pub fn trusts_paths(&self, algo: Algo) -> bool {
-        let graph = self.comm.graph(algo);
-        let within = |path: PathType, limit: PathType| {
-            path.rank(Version::NEWEST) <= limit.rank(Version::NEWEST)
-        };
-        let far = match self.comm.min_cc >= 90 && self.settings.ll128_over_c2c() {
-            true => PathType::Pxn,
-            false => PathType::Pxb,
-        };
-        within(graph.type_inter, far) && within(graph.type_intra, PathType::Nvb)
     }
 
     fn figures_of(&self, function: Function, algo: Algo, proto: Proto) -> (f32, f32) {
@@ -184,7 +167,7 @@ impl Filler<'_> {
         let inter = self.far_step(Algo::Ring, own, proto, intra);
         if nodes > 1 {
             let times = if proto == Proto::Simple { 3.0 } else { 1.0 };
-            intra = intra.max(self.overhead() * times);
+            intra = intra.max(overhead(comm, self.settings) * times);
         }
         let between = match function {
             _ if nodes == 1 => 0,
@@ -192,15 +175,6 @@ impl Filler<'_> {
             _ => nodes - 1,
         };
         base + ((steps - between) as f32 * intra + between as f32 * inter)
-    }
-
-    /// The overhead of the network in a step between nodes.
-    fn overhead(&self) -> f32 {
-        match self.settings.net_overhead() {
-            Some(nanoseconds) => (nanoseconds as f64 * 0.001) as f32,
-            None if self.comm.arch == Arch::X86 && self.comm.vendor == Vendor::Amd => 2.0,
-            None => 1.0,
-        }
     }
 
     fn tree(&self, proto: Proto) -> (f32, f32) {

@@ -1,13 +1,13 @@
 //! Gathering by copy engines, which leaves the GPUs' SMs free. All of it is float32.
 
-use super::super::{Arch, Communicator};
-use super::{Copies, Reach, Variables};
+use super::super::{Arch, Communicator, Settings};
+use super::{Copies, Reach};
 
 /// The faster of the two copies, for this many bytes per rank, out of place and outside a captured
 /// graph. Drivers from 13.4 on, which multicast at full rate from any host, are not considered.
 pub(super) fn gather(
     comm: &Communicator,
-    variables: &Variables,
+    settings: &Settings,
     reach: &Reach,
     bytes: u64,
 ) -> (Copies, f32) {
@@ -34,7 +34,7 @@ pub(super) fn gather(
         let moved = (bytes * u64::from(reach.domain)) as f32;
         floor + moved / (1000.0 * rate)
     };
-    let by_switch = match variables.multicast_up_to() {
+    let by_switch = match settings.multicast_up_to() {
         Some(limit) => bytes <= limit,
         None => multicast <= unicast,
     };

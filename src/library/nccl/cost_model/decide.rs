@@ -8,7 +8,7 @@ use super::super::{
 use super::cells::{Cell, Filler};
 use super::enabled::Enabled;
 use super::figures::{Figures, is_rubin};
-use super::{Candidate, Kernel, Reach, Release, Variables, general};
+use super::{Candidate, Kernel, Reach, Release, general};
 use crate::base::error::Result;
 use crate::base::order::rising;
 use crate::base::quantity::{Bytes, Ratio};
@@ -25,7 +25,7 @@ pub struct CostModel {
     pub(super) figures: Figures,
     pub(super) rubin: bool,
     pub(super) enabled: Enabled,
-    pub(super) variables: Variables,
+    pub(super) settings: Settings,
     pub(super) threads: [[u32; 3]; 7],
     /// Bytes per thread below which channels and threads are given up.
     pub(in super::super) thresholds: [[u32; 3]; 7],
@@ -97,7 +97,8 @@ impl CostModel {
         let figures = Figures::of(comm, release);
         let rubin = is_rubin(comm, release);
         let mut cells = [[[Cell::default(); 3]; 7]; 5];
-        let filler = Filler { comm, figures: &figures, settings, enabled: &enabled, rubin };
+        let filler =
+            Filler { comm, version, figures: &figures, settings, enabled: &enabled, rubin };
         for (function, rows) in Function::ALL.into_iter().zip(&mut cells) {
             for (algo, row) in Algo::ALL.into_iter().zip(rows) {
                 for (proto, cell) in Proto::ALL.into_iter().zip(row) {
@@ -112,7 +113,7 @@ impl CostModel {
             release,
             reduction,
             rubin,
-            variables: settings.variables().clone(),
+            settings: settings.clone(),
             threads: threads(settings, release),
             thresholds: thresholds(comm.ranks, settings),
             figures,

@@ -26,7 +26,7 @@ impl Enabled {
             return Ok(Self::one_kernel(settings, version));
         }
         let (algo, proto) = settings.lists();
-        let kernels = settings.variables().listed();
+        let kernels = settings.listed_kernels();
         // One of these lists first disables everything. Therefore a list of algorithms leaves no
         // kernel, and a list of kernels no algorithm.
         let all = algo.is_none() && kernels.is_none();
@@ -64,7 +64,7 @@ impl Enabled {
     /// The kernels left before 2.31, where kernels are chosen separately from algorithms: the named
     /// one, or all; an empty name is none's.
     fn one_kernel(settings: &Settings, version: Version) -> Self {
-        let named = settings.variables().kernels.as_deref().filter(|&name| name != "^");
+        let named = settings.kernels().filter(|&name| name != "^");
         let row = Kernel::ALL.map(|kernel| named.is_none_or(|name| name == kernel.name(version)));
         Self {
             algos: [[true; 7]; 5],

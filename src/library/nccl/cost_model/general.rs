@@ -169,10 +169,9 @@ impl CostModel {
     ) -> (u32, u32) {
         let comm = &self.comm;
         let mut channels = match algo {
-            Algo::Nvls if comm.nodes > 1 => {
-                return (comm.nvls_channels.min(comm.channels), threads);
+            Algo::Nvls | Algo::NvlsTree => {
+                return (comm.switch_channels(self.version, algo), threads);
             }
-            Algo::Nvls | Algo::NvlsTree => return (comm.nvls_channels, threads),
             Algo::CollNetDirect => {
                 let (heads, all) = (comm.collnet_heads, comm.channels);
                 let left = collnet_direct_channels(heads, all, threads, threshold, size.0);

@@ -84,7 +84,7 @@ impl CostModel {
         let (least, most) = self.allowed(room);
         let most = most.min(own.saturation);
         let newer = self.version.has(since::RAIL_CHUNKS);
-        let chunk = if newer { self.variables.rail_chunk() } else { 64 << 10 };
+        let chunk = if newer { self.settings.rail_chunk() } else { 64 << 10 };
         let chunks = u32::try_from(bytes.div_ceil(chunk)).unwrap_or(u32::MAX);
         let blocks = chunks.min(most).max(least);
         let rate = (f64::from(blocks) * own.block).min(own.inside).min(own.between);

@@ -90,7 +90,7 @@ impl CostModel {
             let enough = |blocks: u32| bytes >= needed(blocks.into());
             if !enough(least) {
                 // Listed kernels are used even with too few bytes.
-                return self.variables.listed().is_some().then_some((least, most));
+                return self.settings.listed_kernels().is_some().then_some((least, most));
             }
             while most > least && !enough(most) {
                 most = if most == 2 { 1 } else { most - 2 };
@@ -102,7 +102,7 @@ impl CostModel {
     /// The least and the most blocks that the environment leaves of `most`.
     pub(super) fn allowed(&self, most: u32) -> (u32, u32) {
         let Ctas { least, most: bound } = self.comm.ctas;
-        self.variables.blocks().map_or((least, most.min(bound)), |set| (set, set))
+        self.settings.kernel_blocks().map_or((least, most.min(bound)), |set| (set, set))
     }
 
     /// Blocks that saturate a switch, over all ranks.

@@ -33,7 +33,6 @@ pub use cells::Cell;
 pub use decide::{Best, CostModel, Windows};
 pub use reach::Reach;
 pub use symmetric::COPIES_ABOVE;
-pub(super) use variables::Variables;
 
 /// The states of this tuner, in ascending order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

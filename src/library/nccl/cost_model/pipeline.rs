@@ -63,9 +63,7 @@ impl CostModel {
         let comm = &self.comm;
         let (mut channels, _) = self.general_blocks(call.size, algo, proto);
         let most = match algo {
-            Algo::NvlsTree => comm.nvls_channels,
-            Algo::Nvls if comm.nodes == 1 => comm.nvls_channels,
-            Algo::Nvls => comm.nvls_channels.min(comm.channels),
+            Algo::Nvls | Algo::NvlsTree => comm.switch_channels(self.version, algo),
             _ => comm.channels,
         };
         channels = channels.clamp(comm.ctas.least, comm.ctas.most).min(most);

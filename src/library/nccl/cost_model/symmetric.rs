@@ -73,7 +73,7 @@ impl CostModel {
             return None;
         }
         let models = self.version.has(since::COST_MODELS);
-        let above = self.variables.copies_above().unwrap_or_else(|| {
+        let above = self.settings.copies_above().unwrap_or_else(|| {
             let blocks = models && !self.has_multicast() && self.has_tma();
             if blocks { 4 * COPIES_ABOVE } else { COPIES_ABOVE }
         });
@@ -104,7 +104,7 @@ impl CostModel {
     }
 
     fn copies(&self, bytes: u64) -> (Copies, f32) {
-        super::copy_engine::gather(&self.comm, &self.variables, &self.reach, bytes)
+        super::copy_engine::gather(&self.comm, &self.settings, &self.reach, bytes)
     }
 
     /// Whether symmetric kernels support the call at all.
@@ -131,7 +131,7 @@ impl CostModel {
 
     /// Whether the GPUs' own engines (TMA) may move blocks.
     fn has_tma(&self) -> bool {
-        self.variables.tma(self.version.has(since::COST_MODELS))
+        self.settings.tma(self.version.has(since::COST_MODELS))
     }
 
     /// Whether the release has a kernel.
@@ -174,7 +174,7 @@ impl CostModel {
             && bus < 64 << 30
             && (!kernel.is_tma() || (self.comm.min_cc >= 100 && self.has_tma()))
             && kernel.is_rail() != whole
-            && (!kernel.is_rail() || self.variables.rails())
+            && (!kernel.is_rail() || self.settings.rails())
     }
 
     /// Whether the switch supports the reduction for these kernels.

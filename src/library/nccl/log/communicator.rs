@@ -60,9 +60,7 @@ impl Log {
         let ranks = self.told("--ranks", told.ranks, ranks)?;
         if let Some(ranks) = ranks.filter(|&ranks| ranks > Communicator::MOST_RANKS) {
             let line = comm.map_or(1, |(_, line)| line);
-            return Err(Error::input(format!("{ranks} ranks are too many"))
-                .at(format!("{}:{line}", self.file))
-                .help(format!("give at most {}", Communicator::MOST_RANKS)));
+            return Err(Communicator::too_many(ranks).at(format!("{}:{line}", self.file)));
         }
         let local = comm.and_then(|(c, _)| c.local).or(listed.map(|(gpus, _)| gpus));
         let nodes = comm.and_then(|(c, line)| Some((c.nodes?, line)));

@@ -2,7 +2,7 @@
 //!
 //! Source: NVIDIA/nccl, `src/graph/search.cc`.
 
-use super::routes::Stop;
+use super::routes::{Rate, Stop};
 use super::searcher::{Searcher, portion};
 
 impl Searcher {
@@ -35,13 +35,16 @@ impl Searcher {
         if !head {
             return self.walk(from, to, self.rates.intra);
         }
+        let hops = self.passed(from, to, self.rates.double);
+        self.trial.hops += 2 * hops.unwrap_or(0) as i32;
+        hops.is_some()
+    }
+
+    /// The hops of a path of any type, if it has that much left.
+    fn passed(&mut self, from: Stop, to: Stop, rate: Rate) -> Option<u32> {
         let route = self.routes.get(from, to);
-        if route.level >= self.world.levels.dis && self.walks.lost_fail {
-            return false;
-        }
-        let taken = self.routes.take(route, self.rates.double);
-        self.trial.hops += if taken { 2 * route.hops as i32 } else { 0 };
-        taken
+        let is_lost = route.level >= self.world.levels.dis && self.walks.lost_fail;
+        (!is_lost && self.routes.take(route, rate)).then_some(route.hops)
     }
 
     fn share_back(&mut self, from: Stop, to: Stop, head: bool) {
@@ -83,15 +86,11 @@ impl Searcher {
         if portion == 1.0 {
             return self.walk(from, to, self.rates.intra);
         }
-        let route = self.routes.get(from, to);
-        if route.level >= self.world.levels.dis && self.walks.lost_fail {
-            return false;
+        let hops = self.passed(from, to, self.rates.part);
+        if let Some(hops) = hops {
+            self.trial.hops = (self.trial.hops as f32 + portion * hops as f32) as i32;
         }
-        let taken = self.routes.take(route, self.rates.part);
-        if taken {
-            self.trial.hops = (self.trial.hops as f32 + portion * route.hops as f32) as i32;
-        }
-        taken
+        hops.is_some()
     }
 
     fn part_back(&mut self, from: Stop, to: Stop) {

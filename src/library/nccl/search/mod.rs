@@ -105,8 +105,7 @@ fn world(
     }
     let ranks = per_node as u64 * u64::from(job.nodes);
     if ranks > u64::from(Communicator::MOST_RANKS) {
-        return Err(Error::input(format!("{ranks} ranks are too many"))
-            .help(format!("give at most {}", Communicator::MOST_RANKS)));
+        return Err(Communicator::too_many(ranks));
     }
     let world = World::new(&view.description, version, ranks, knobs.clone())?;
     // GPUs that reach each other only over the network are separate nodes.

@@ -82,40 +82,31 @@ impl Default for Knobs {
     }
 }
 
+/// The variables of paths and searches.
+const SEARCHES: [&str; 14] = [
+    "NCCL_SHM_DISABLE",
+    "NCCL_NET_DISABLE_INTRA",
+    "NCCL_CROSS_NIC",
+    "NCCL_P2P_DISABLE",
+    "NCCL_P2P_LEVEL",
+    "NCCL_NET_GDR_LEVEL",
+    "NCCL_NET_GDR_READ",
+    "NCCL_NET_GDR_C2C",
+    "NCCL_PXN_DISABLE",
+    "NCCL_PXN_C2C",
+    "NCCL_NVB_DISABLE",
+    "NCCL_NETDEVS_POLICY",
+    "NCCL_MNNVL_SCATTER_NETS_ENABLE",
+    "NCCL_MNNVL_RAIL_PER_HOST",
+];
+
 impl Knobs {
     /// The accepted variables: those of `Seen`, of paths and searches, then those of start-up.
-    pub const KNOWN: [&'static str; 31] = {
-        let mut known = [""; 31];
-        let searches = [
-            "NCCL_SHM_DISABLE",
-            "NCCL_NET_DISABLE_INTRA",
-            "NCCL_CROSS_NIC",
-            "NCCL_P2P_DISABLE",
-            "NCCL_P2P_LEVEL",
-            "NCCL_NET_GDR_LEVEL",
-            "NCCL_NET_GDR_READ",
-            "NCCL_NET_GDR_C2C",
-            "NCCL_PXN_DISABLE",
-            "NCCL_PXN_C2C",
-            "NCCL_NVB_DISABLE",
-            "NCCL_NETDEVS_POLICY",
-            "NCCL_MNNVL_SCATTER_NETS_ENABLE",
-            "NCCL_MNNVL_RAIL_PER_HOST",
-        ];
-        let mut i = 0;
-        while i < known.len() {
-            let (seen, paths) = (Seen::KNOWN.len(), Seen::KNOWN.len() + searches.len());
-            known[i] = match i {
-                _ if i < seen => Seen::KNOWN[i],
-                _ if i < paths => searches[i - seen],
-                _ => Starting::KNOWN[i - paths],
-            };
-            i += 1;
-        }
-        known
-    };
+    pub fn known() -> impl Iterator<Item = &'static str> {
+        Seen::KNOWN.into_iter().chain(SEARCHES).chain(Starting::KNOWN)
+    }
 
-    /// Sets one variable if it is one of [`Self::KNOWN`], and tells whether it is. A value replaces
+    /// Sets one variable if it is one of [`Self::known`], and tells whether it is. A value replaces
     /// the one before, and an empty one leaves NCCL's default.
     ///
     /// # Errors
@@ -228,13 +219,13 @@ mod tests {
         }
         // An empty one is the default; for these NCCL has no such value and starts no network.
         let refused = ["NCCL_NET", "NCCL_NET_MERGE_LEVEL"];
-        for name in Knobs::KNOWN.into_iter().filter(|name| !refused.contains(name)) {
+        for name in Knobs::known().filter(|name| !refused.contains(name)) {
             let mut knobs = Knobs::default();
             assert!(knobs.set(name, "").unwrap(), "{name}");
             assert_eq!(knobs, Knobs::default(), "{name}");
         }
         let named = ["NCCL_IB_HCA", "NCCL_NET_FORCE_MERGE"];
-        for name in Knobs::KNOWN.into_iter().filter(|name| !named.contains(name)) {
+        for name in Knobs::known().filter(|name| !named.contains(name)) {
             assert!(knobs.set(name, "no").is_err(), "{name}");
         }
     }

@@ -1,19 +1,16 @@
 //! The search for a short schedule: a random edge colouring, then flips of two-colour chains.
 
 use super::colouring::{Colouring, Forest, NONE, Spans, period};
+use crate::base::random::{STEP, mixed};
 
 /// `SplitMix64`: the table must come out the same everywhere.
 struct Random(u64);
 
 impl Random {
     fn below(&mut self, n: u32) -> u32 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^= z >> 31;
+        self.0 = self.0.wrapping_add(STEP);
         // The product's upper half is below n.
-        (((z >> 32) * u64::from(n)) >> 32) as u32
+        (((mixed(self.0) >> 32) * u64::from(n)) >> 32) as u32
     }
 
     /// True `n` times in 1024.
