@@ -132,7 +132,11 @@ impl Expecting<'_> {
     fn told_by(&self, expected: Expectation, (seen, time): (Bytes, Seconds), size: Bytes) -> Told {
         let apart = octaves_apart(size, seen);
         let (gain, half, error) = match &self.transfer {
-            Some(transfer) if self.curve.is_none() => {
+            Some(transfer)
+                if self.curve.is_none()
+                    && self.starts.is_none()
+                    && !transfer.extrapolates(size) =>
+            {
                 let (half, error) = transfer.seen(seen, size);
                 (transfer.shared(seen, size).0, half, Some(error))
             }

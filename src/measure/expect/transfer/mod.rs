@@ -290,6 +290,15 @@ impl Transfer {
         })
     }
 
+    /// Whether it goes to other ranks than were measured, or to several nodes where nothing was.
+    pub(super) fn extrapolates(&self, size: Bytes) -> bool {
+        let octave = (size.0.max(1) as f64).log2();
+        match self.near(octave) {
+            Near::None => self.base.asked().nodes > 2.0,
+            near => self.beyond(octave, near).is_some(),
+        }
+    }
+
     /// The nearest ranks that were measured, the fewer and the more, if others are asked.
     pub(super) fn other_ranks(&self, size: Bytes) -> Option<(u32, Option<u32>)> {
         let octave = (size.0.max(1) as f64).log2();

@@ -9,6 +9,8 @@ use super::widths::Point;
 use crate::measure::expect::transfer::model::{GROUPS, Gain, Gains};
 
 const KEPT: usize = 15;
+/// Over nodes no more than all of it remains: what is off there at other sizes has other reasons too.
+const KEPT_OVER_NODES: usize = 11;
 const FADES: [f64; 7] = [1.5, 2.5, 4.0, 6.0, 10.0, 20.0, 1e9];
 
 /// By the part that is kept, and how it fades.
@@ -68,7 +70,8 @@ impl Losses {
                 };
                 sum(&mut own()) + lean * sum(&mut pool())
             };
-            let cells = (0..KEPT).flat_map(|kept| (0..FADES.len()).map(move |fades| (kept, fades)));
+            let most = if several == 1 { KEPT_OVER_NODES } else { KEPT };
+            let cells = (0..most).flat_map(|kept| (0..FADES.len()).map(move |fades| (kept, fades)));
             let best = cells.min_by(|a, b| loss(a).total_cmp(&loss(b)));
             best.map_or_else(Gain::default, |(kept, fades)| grid(kept, fades))
         };
