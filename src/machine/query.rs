@@ -13,7 +13,7 @@ use crate::machine::link::Link;
 use crate::machine::nccl::{Description, with_nics};
 use crate::machine::placement::Placement;
 use crate::machine::profile::{
-    Calibration, Hardware, How, Measured, Nccl, NcclTuner, NetworkKind, Profile,
+    Calibration, Generation, Hardware, How, Measured, Nccl, NcclTuner, NetworkKind, Profile, Vendor,
 };
 use crate::machine::sample::DataType;
 use crate::machine::what_if::Figure;
@@ -375,20 +375,19 @@ impl Machine {
         }
     }
 
-    /// Refuses threads of several GPUs for a machine whose library has none.
+    /// Refuses threads of several GPUs where no library starts GPUs so.
     fn refuse_threads(&self, gpus: Option<NonZeroU32>) -> Result<()> {
-        match (gpus, self.library.as_deref().and_then(Library::named)) {
-            (Some(gpus), Some(library)) if !library.connects_as_nccl() => {
-                Err(Error::input(format!(
-                    "a thread starts GPUs in NCCL and RCCL, and {} has {}",
-                    self.name,
-                    library.id()
-                ))
-                .at(format!("--gpus-per-thread {gpus}"))
-                .help("leave it out, or name a machine with NCCL"))
-            }
-            _ => Ok(()),
+        let Some(gpus) = gpus else { return Ok(()) };
+        let library = self.library.as_deref().and_then(Library::named);
+        let vendor = self.hardware.as_ref().and_then(|h| h.generation).map(Generation::vendor);
+        let has_gpus = matches!(vendor, Some(Vendor::Nvidia | Vendor::Amd));
+        if has_gpus && library.is_none_or(Library::connects_as_nccl) {
+            return Ok(());
         }
+        let what = format!("no thread of {} starts GPUs for NCCL or RCCL", self.name);
+        Err(Error::input(what)
+            .at(format!("--gpus-per-thread {gpus}"))
+            .help("leave it out, or name a machine with them"))
     }
 
     /// Both parameters between nodes are a network for a profile that knows only the links inside a node.

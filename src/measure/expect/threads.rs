@@ -7,7 +7,7 @@
 //! Without data a call takes what the starts take, whatever the collective; a long call hides most of them. On 16 published
 //! runs of nccl-tests with one thread (A100, H100, H200, B200 and MI300X, 2 to 8 GPUs of a node; microsoft/superbenchmark,
 //! mit-orcd/orcd-benchmarks, 0chonko/HPC-net-bench, issues of NVIDIA/nccl-tests and ROCm/rccl) the expected time of a process
-//! a GPU is off by 20 % in the median and 57 % at p90, and this by 6 and 27 %, with one constant for NVIDIA's GPUs that was
+//! a GPU is off by 20 % in the median and 57 % at p90, and this by 6 and 26 %, with one constant for NVIDIA's GPUs that was
 //! fitted to them; 82 % are inside the band.
 
 use std::num::NonZeroU32;

@@ -13,6 +13,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::BufRead;
+use std::num::NonZeroU32;
 use std::sync::LazyLock;
 
 use aho_corasick::AhoCorasick;
@@ -193,6 +194,8 @@ pub struct Evidence {
     used: BTreeSet<u32>,
     /// NICs that the library found.
     found: Option<u32>,
+    /// GPUs whose calls one thread started.
+    gpus_per_thread: Option<NonZeroU32>,
     /// Whether a line was of a kind that may be evidence.
     known: bool,
     /// Whether the device that lspci is listing carries no calls.
@@ -238,6 +241,11 @@ impl Evidence {
     /// Leaves out variables of another run.
     pub(super) fn forget(&mut self, others: &BTreeMap<String, String>) {
         self.variables.retain(|name, value| others.get(name) != Some(value));
+    }
+
+    /// GPUs whose calls one thread started, if there were several.
+    pub(crate) fn gpus_per_thread(&self) -> Option<NonZeroU32> {
+        self.gpus_per_thread.filter(|_| self.says(Sign::OneThread))
     }
 
     /// Leaves out a sign.
@@ -347,6 +355,11 @@ impl Evidence {
                     Some(_) => {}
                     None => {
                         self.signs.insert(pattern.sign);
+                        if pattern.sign == Sign::OneThread {
+                            let count = text.split_once(" nGpus ").map(|(_, rest)| rest.split(' '));
+                            let count = count.and_then(|mut words| words.next()?.parse().ok());
+                            self.gpus_per_thread = self.gpus_per_thread.max(count);
+                        }
                     }
                 }
             }

@@ -90,9 +90,9 @@ impl Mock {
         };
         let _ = writeln!(
             out,
-            "# nThread 1 nGpus 1 minBytes {} maxBytes {} step: {step}({kind}) warmup iters: {} \
+            "# nThread 1 nGpus {} minBytes {} maxBytes {} step: {step}({kind}) warmup iters: {} \
              iters: {} agg iters: 1 validation: {} graph: 0 unalign: 0\n#",
-            sizes.first.0, sizes.last.0, ask.warmup, ask.iterations, ask.check
+            ask.gpus_per_thread, sizes.first.0, sizes.last.0, ask.warmup, ask.iterations, ask.check
         );
     }
 

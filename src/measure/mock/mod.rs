@@ -27,6 +27,8 @@ mod tuner;
 pub use fault::{Fault, Link};
 pub use program::{OPERATIONS, PROGRAMS, Program};
 
+use std::num::NonZeroU32;
+
 use crate::base::error::{Error, Result};
 use crate::base::quantity::{Bandwidth, Bytes, Ratio, Seconds};
 use crate::library::nccl::{Function, Reduction};
@@ -166,6 +168,8 @@ pub struct Asked {
     pub noise: Ratio,
     /// The seed.
     pub seed: u64,
+    /// GPUs of a thread.
+    pub gpus_per_thread: u32,
 }
 
 /// A rank's line.
@@ -380,6 +384,7 @@ fn check(query: &Query, ask: &Ask) -> Result<Asked> {
         check: ask.check,
         noise: ask.noise,
         seed: ask.seed,
+        gpus_per_thread: query.machine.gpus_per_thread.map_or(1, NonZeroU32::get),
     })
 }
 

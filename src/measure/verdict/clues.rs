@@ -247,7 +247,9 @@ fn of_a_host(query: &Query) -> u32 {
 pub(super) fn notes(clues: &[Clue], listed: &[&str]) -> Vec<String> {
     let named = clues.iter().filter(|clue| clue.is_name() && clue.id != "clock");
     let named = named.filter(|clue| !listed.contains(&clue.id));
-    let one =
-        |clue: &Clue| format!("the log says: {}; the times do not show `{}`", clue.says, clue.id);
+    let one = |clue: &Clue| match clue.id {
+        ONE_THREAD => format!("the log says: {}; the expected times have its starts", clue.says),
+        id => format!("the log says: {}; the times do not show `{id}`", clue.says),
+    };
     named.map(one).collect()
 }

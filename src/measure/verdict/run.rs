@@ -2,7 +2,6 @@
 //! one run. Formats with several backends, kernels or algorithms name them in the library.
 
 use std::collections::BTreeMap;
-use std::num::NonZeroU32;
 
 use super::{Facts, Sizes};
 use crate::base::collective::Collective;
@@ -10,7 +9,7 @@ use crate::base::quantity::{Bytes, Seconds};
 use crate::machine::curve::{Observation, Placed, contradiction, observations};
 use crate::machine::query::Machine;
 use crate::machine::sample::DataType;
-use crate::measure::logs::{BLOCKING, Imported, Measured, Sign, Traced};
+use crate::measure::logs::{BLOCKING, Imported, Measured, Traced};
 use crate::model::algorithm::{GPU_MPI, MPI, RunBy};
 
 /// What one verdict is about.
@@ -40,10 +39,7 @@ impl Run {
     /// Tells a machine whose profile names neither a library nor chips that the log names one of MPI: its ranks are
     /// processes on hosts, also where each has a node to itself, or GPUs, also where there are several on one.
     pub fn tell(&self, machine: &mut Machine) {
-        if self.facts.evidence.says(Sign::OneThread) && machine.gpus_per_thread.is_none() {
-            let each = self.ranks.unwrap_or(1) / self.nodes.unwrap_or(1).max(1);
-            machine.gpus_per_thread = NonZeroU32::new(each);
-        }
+        machine.gpus_per_thread = machine.gpus_per_thread.or(self.facts.evidence.gpus_per_thread());
         let is_gloo = self.library.as_deref().is_some_and(|name| name.starts_with("Gloo"));
         let library = match self.facts.run_by {
             Some(RunBy::Hosts) if !is_gloo => MPI,

@@ -5,10 +5,8 @@
 //! gathers (`set_mixed_precision`).
 
 use super::draft::Draft;
-use super::files::beside;
 use crate::base::error::{Error, Result};
 use crate::base::yaml::{self, Node};
-use crate::plan::table::Files;
 
 /// Whether a text is such a configuration.
 pub(super) fn is(text: &str, file: &str) -> bool {
@@ -16,11 +14,11 @@ pub(super) fn is(text: &str, file: &str) -> bool {
     yaml && text.lines().any(|line| line.starts_with("distributed_type:"))
 }
 
-/// Reads a configuration, with the DeepSpeed JSON that it names.
+/// Reads a configuration; the DeepSpeed JSON that it names is a file below it.
 ///
 /// # Errors
 /// It is not YAML; a kind of training that is not priced.
-pub(super) fn read(files: &dyn Files, text: &str, file: &str) -> Result<Draft> {
+pub(super) fn read(text: &str, file: &str) -> Result<Draft> {
     let whole = yaml::parse(text).map_err(|refused| refused.error(file))?;
     let mut draft = Draft { starts: true, ..Draft::default() };
     let number = |key: &str| word(&whole, key)?.parse::<u32>().ok();
@@ -29,12 +27,16 @@ pub(super) fn read(files: &dyn Files, text: &str, file: &str) -> Result<Draft> {
         let nodes = number("num_machines").unwrap_or(1);
         draft.launched = all.checked_div(nodes).filter(|each| *each > 0);
     }
-    if let Some(kind @ ("bf16" | "fp16" | "fp8")) = word(&whole, "mixed_precision") {
-        draft.put("precision", kind)?;
+    match word(&whole, "mixed_precision") {
+        Some(kind @ ("bf16" | "fp16" | "fp8")) => draft.put("precision", kind)?,
+        _ if whole.get("mixed_precision").is_some() => {
+            draft.inferred.push("bf16: without mixed_precision training is in 32 bits".to_owned());
+        }
+        _ => {}
     }
     match word(&whole, "distributed_type") {
         Some("FSDP") => fsdp(&whole, &mut draft)?,
-        Some("DEEPSPEED") => return deepspeed(files, &whole, file, draft),
+        Some("DEEPSPEED") => deepspeed(&whole, &mut draft)?,
         Some("MULTI_GPU") => draft.put("sharding", "none, ddp, gradients in fp32")?,
         other => {
             let kind = other.unwrap_or("");
@@ -59,14 +61,15 @@ fn fsdp(whole: &Node<'_>, draft: &mut Draft) -> Result<()> {
     let version = if second { "FSDP2" } else { "FSDP" };
     let strategy = of("fsdp_sharding_strategy").or(of("fsdp_reshard_after_forward"));
     // Numbers are those of `ShardingStrategy`.
-    let kind = match strategy.unwrap_or("").to_ascii_uppercase().as_str() {
+    let upper = strategy.unwrap_or("").to_ascii_uppercase();
+    let kind = match upper.as_str() {
         "NO_SHARD" | "3" => "none, ddp".to_owned(),
         "SHARD_GRAD_OP" | "2" | "FALSE" | "_HYBRID_SHARD_ZERO2" | "5" => {
             format!("{version}, SHARD_GRAD_OP")
         }
         _ => version.to_owned(),
     };
-    if matches!(strategy, Some("HYBRID_SHARD" | "4" | "_HYBRID_SHARD_ZERO2" | "5")) {
+    if matches!(&*upper, "HYBRID_SHARD" | "4" | "_HYBRID_SHARD_ZERO2" | "5") {
         // A set of shards is a node.
         match draft.launched {
             Some(each) => draft.put("shard_size", each.to_string())?,
@@ -80,11 +83,10 @@ fn fsdp(whole: &Node<'_>, draft: &mut Draft) -> Result<()> {
     draft.put("recompute", if again { "full" } else { "none" })
 }
 
-fn deepspeed(files: &dyn Files, whole: &Node<'_>, file: &str, mut draft: Draft) -> Result<Draft> {
+fn deepspeed(whole: &Node<'_>, draft: &mut Draft) -> Result<()> {
     let of = |key: &str| word(whole.get("deepspeed_config")?, key);
     if let Some(named) = of("deepspeed_config_file") {
-        draft.put("from", named)?;
-        return beside(files, file, draft);
+        return draft.put("from", named);
     }
     let device = |key: &str| of(key).is_some();
     let host = match [device("offload_optimizer_device"), device("offload_param_device")] {
@@ -102,7 +104,7 @@ fn deepspeed(files: &dyn Files, whole: &Node<'_>, file: &str, mut draft: Draft) 
     if let Some(times) = of("gradient_accumulation_steps").filter(|text| *text != "auto") {
         draft.put("accumulation", times)?;
     }
-    Ok(draft)
+    Ok(())
 }
 
 /// The degrees of `parallelism_config`, and the sets of shards.

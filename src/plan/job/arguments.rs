@@ -117,7 +117,7 @@ impl Arguments {
 }
 
 /// Keys with several values.
-const LISTS: [&str; 1] = ["recompute-modules"];
+const LISTS: [&str; 2] = ["recompute-modules", "num-experts"];
 
 /// A value without the brackets that close the arrays around it.
 fn closed(value: &str) -> &str {
@@ -141,13 +141,16 @@ fn named(key: &str) -> String {
     key.trim().replace('_', "-")
 }
 
+/// Brackets before a list.
+const DEEPEST: usize = 32;
+
 /// The words of a line; a bracket before a list, as in `([0]*3+[1]*58)`, is part of its word, and so is what is
 /// quoted behind `--key=`.
 fn words(line: &str) -> Vec<String> {
     let cut = |c: char| c.is_whitespace() || matches!(c, '(' | '"' | '\'' | '`');
     // As in the layout `E|(tt|)*4|L`.
     let inside = |word: &str| word.ends_with(|c: char| c == '|' || c.is_ascii_alphanumeric());
-    let lists = |at: usize| line[at..].trim_start_matches('(').starts_with('[');
+    let lists = |at: usize| line[at..].chars().take(DEEPEST).find(|c| *c != '(') == Some('[');
     let mut words = vec![String::new()];
     let mut quoted: Option<char> = None;
     for (at, c) in line.char_indices() {
@@ -159,7 +162,7 @@ fn words(line: &str) -> Vec<String> {
             {
                 quoted = Some(c).filter(|c| line[at + 1..].contains(*c));
             }
-            Some(word) if !cut(c) || (c == '(' && (lists(at) || inside(word))) => word.push(c),
+            Some(word) if !cut(c) || (c == '(' && (inside(word) || lists(at))) => word.push(c),
             _ => words.push(String::new()),
         }
     }

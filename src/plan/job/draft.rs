@@ -78,9 +78,10 @@ pub(crate) const KEYS: &[&str] = &[
     "quantization",
 ];
 
-/// Those of a server alone: all behind `serve`.
+/// Those of a server alone: all behind `serve`, but what a model's own file says of its states.
 fn of_servers() -> impl Iterator<Item = &'static str> {
-    KEYS.iter().copied().skip_while(|key| *key != "serve").skip(1)
+    let behind = KEYS.iter().copied().skip_while(|key| *key != "serve").skip(1);
+    behind.filter(|key| *key != "state_type")
 }
 
 /// Keys as given.
@@ -381,6 +382,7 @@ impl Draft {
         let (Some(model), Some(sequence), []) = (&self.model, sequence, missing.as_slice()) else {
             return Err(incomplete(&missing));
         };
+        model.is_there()?;
         let device = self.device(machines)?;
         let sharding = self.sharding(&mut inferred)?;
         if sharding.offload.is_some() {
@@ -815,6 +817,15 @@ pub(super) fn check(job: &Job) -> Result<()> {
     if !model.heads.is_multiple_of(d.tp) {
         return refuse(
             format!("tp {} does not divide {} heads", d.tp, model.heads),
+            "write a divisor of them",
+        );
+    }
+    if let Some(linear) = model.linear.filter(|one| !one.key_heads.is_multiple_of(d.tp)) {
+        return refuse(
+            format!(
+                "tp {} does not divide the {} heads of linear attention",
+                d.tp, linear.key_heads
+            ),
             "write a divisor of them",
         );
     }

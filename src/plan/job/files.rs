@@ -13,9 +13,23 @@ use crate::plan::table::{Files, joined};
 /// # Errors
 /// A file that cannot be read.
 pub(crate) fn drafts(files: &dyn Files, names: &[String]) -> Result<Vec<Row>> {
+    within(files, names, 0)
+}
+
+/// How deep files may name others.
+const DEEPEST: usize = 8;
+
+/// The jobs of files that other files name, so many above each other.
+fn within(files: &dyn Files, names: &[String], deep: usize) -> Result<Vec<Row>> {
+    if deep > DEEPEST {
+        let file = names.first().cloned().unwrap_or_default();
+        return Err(Error::input("files name each other, one below another")
+            .at(file)
+            .help("leave out the name of a file that is above it"));
+    }
     let mut found: Vec<Row> = Vec::new();
     for (i, name) in names.iter().enumerate() {
-        let read = read(files, name)?;
+        let read = read(files, name, deep)?;
         if i == 0 {
             found = read;
             continue;
@@ -44,7 +58,7 @@ pub(crate) fn is_job(name: &str, text: &str) -> bool {
     keys.is_some_and(|keys| !keys.is_empty() && !OWN.iter().any(|own| keys.contains_key(*own)))
 }
 
-fn read(files: &dyn Files, name: &str) -> Result<Vec<Row>> {
+fn read(files: &dyn Files, name: &str, deep: usize) -> Result<Vec<Row>> {
     let text = files.text(name)?;
     let one = |draft| vec![Row { draft, memory_only: false }];
     let mut found = if huggingface::is(&text) {
@@ -52,7 +66,7 @@ fn read(files: &dyn Files, name: &str) -> Result<Vec<Row>> {
     } else if torchtitan::is(&text) {
         one(torchtitan::read(&text, name)?)
     } else if accelerate::is(&text, name) {
-        one(accelerate::read(files, &text, name)?)
+        one(accelerate::read(&text, name)?)
     } else if is_of("GPT-NeoX", &text) {
         return Err(unread(&text).at(name.to_owned()));
     } else if deepspeed::is(&text) && !megatron::is(&text) {
@@ -69,7 +83,7 @@ fn read(files: &dyn Files, name: &str) -> Result<Vec<Row>> {
         return Err(unread(&text).at(name.to_owned()));
     };
     for row in &mut found {
-        row.draft = beside(files, name, row.draft.clone())?;
+        row.draft = below(files, name, row.draft.clone(), deep)?;
     }
     Ok(found)
 }
@@ -87,19 +101,20 @@ const OTHERS: [(&str, &[&str]); 10] = [
     ),
     ("verl", &["actor_rollout_ref"]),
     ("OpenRLHF", &["openrlhf.cli"]),
-    ("Axolotl", &["\nbase_model:", "axolotl train"]),
+    ("Axolotl", &["\nsequence_len:", "axolotl train"]),
     ("LLaMA-Factory", &["\nfinetuning_type:", "llamafactory-cli"]),
     ("Megatron-Bridge", &["megatron.bridge", "megatron-bridge"]),
     ("NeMo", &["nemo_run", "nemo.collections", "trainer.num_nodes="]),
     ("MaxText", &["ici_fsdp_parallelism", "ici_tensor_parallelism"]),
     ("nanotron", &["tp_linear_async_communication"]),
-    ("LLM Foundry", &["\nmax_seq_len:", "llmfoundry"]),
+    ("LLM Foundry", &["\nmax_duration:", "llmfoundry"]),
 ];
 
 fn is_of(program: &str, text: &str) -> bool {
-    OTHERS
-        .iter()
-        .any(|(name, marks)| *name == program && marks.iter().any(|mark| text.contains(mark)))
+    let begins = |mark: &&str| mark.strip_prefix('\n').is_some_and(|key| text.starts_with(key));
+    OTHERS.iter().any(|(name, marks)| {
+        *name == program && marks.iter().any(|mark| text.contains(mark) || begins(mark))
+    })
 }
 
 /// The refusal of a text that no reader takes.
@@ -120,10 +135,14 @@ fn unread(text: &str) -> Error {
 ///
 /// # Errors
 /// A file that cannot be read.
-pub(crate) fn beside(files: &dyn Files, file: &str, mut draft: Draft) -> Result<Draft> {
+pub(crate) fn beside(files: &dyn Files, file: &str, draft: Draft) -> Result<Draft> {
+    below(files, file, draft, 0)
+}
+
+fn below(files: &dyn Files, file: &str, mut draft: Draft, deep: usize) -> Result<Draft> {
     if let Some(from) = draft.get("from").map(str::to_owned) {
         let names: Vec<String> = from.split(',').map(|path| joined(file, path.trim())).collect();
-        for base in drafts(files, &names)? {
+        for base in within(files, &names, deep + 1)? {
             draft = draft.over(&base.draft);
         }
     }

@@ -278,7 +278,7 @@ fn transformer(config: &mut Config<'_>, family: &str) -> Transformer {
         heads,
         attention,
         attention_gate: family == "qwen3_next",
-        linear: if family == "qwen3_next" { linear(config, layers) } else { None },
+        linear: (family == "qwen3_next").then(|| linear(config, layers)),
         vocab,
         tied,
         positions,
@@ -296,18 +296,18 @@ fn transformer(config: &mut Config<'_>, family: &str) -> Transformer {
 }
 
 /// Layers with linear attention: those of `layer_types`, otherwise all but the last of each so many (`Qwen3NextConfig`).
-fn linear(config: &mut Config<'_>, layers: u32) -> Option<Linear> {
+fn linear(config: &mut Config<'_>, layers: u32) -> Linear {
     let types = config.keys.get("layer_types").and_then(Value::as_array);
     let types = types.map(|all| all.iter().filter(|kind| *kind == "linear_attention").count());
     let every = config.maybe(&["full_attention_interval"]).unwrap_or(4).max(1);
-    Some(Linear {
+    Linear {
         layers: types.map_or(layers - layers / every, |count| (count as u32).min(layers)),
         key_heads: config.need(&["linear_num_key_heads"]),
         key: config.need(&["linear_key_head_dim"]),
         value_heads: config.need(&["linear_num_value_heads"]),
         value: config.need(&["linear_value_head_dim"]),
         kernel: config.need(&["linear_conv_kernel_dim"]),
-    })
+    }
 }
 
 /// What chooses tokens for attention: in every layer, or in those that `indexer_types` calls full.
@@ -337,7 +337,10 @@ fn experts(config: &mut Config<'_>, family: &str, layers: u32) -> Option<Experts
         bias: false,
     };
     // Qwen3.5's dense models are of the same family.
-    let has_experts = family != "qwen3_next" || config.maybe(&["num_experts"]).is_some();
+    let has_experts = match config.maybe(&["num_experts"]) {
+        Some(count) => count > 0,
+        None => family != "qwen3_next",
+    };
     match family {
         "mixtral" | "gpt_oss" | "minimax_m2" => Some(Experts {
             experts: config.need(&["num_local_experts"]),

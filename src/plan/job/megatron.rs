@@ -30,8 +30,10 @@ fn is_yaml(text: &str) -> bool {
     })
 }
 
-/// Items of lists such as `- --key` and `- value`, in one line each.
+/// Items of lists such as `- --key` and `- value`, in one line each; those in brackets as words.
 fn joined(yaml: &str) -> String {
+    let flow = |line: &str| line.contains('[') && line.contains("\"--");
+    let in_words = |line: &str| line.replace(['[', ']', ',', '"', '\''], " ");
     let item = |line: &str| {
         let item = line.trim().strip_prefix("- ")?.trim().trim_matches(['"', '\'']).to_owned();
         Some(item).filter(|item| !item.is_empty() && !item.contains(' '))
@@ -46,6 +48,7 @@ fn joined(yaml: &str) -> String {
                 out.push_str(&format!("{key} {value}"));
                 lines.next();
             }
+            _ if flow(line) => out.push_str(&in_words(line)),
             _ => out.push_str(line),
         }
         out.push('\n');
@@ -57,34 +60,57 @@ fn joined(yaml: &str) -> String {
 /// to start one.
 fn of_script(text: &str, file: &str) -> Result<(Arguments, bool)> {
     let all = statements(text);
-    let found = trainings(&all, &MARKS);
-    let trains = |one: &Started| {
+    let mut found = trainings(&all, &MARKS);
+    let is_training = |one: &Started| {
         let mut words = one.statement.text.split_whitespace();
-        words.any(|word| {
-            word.ends_with(".py") && ["train", "finetune"].iter().any(|of| word.contains(of))
-        })
+        let names = ["train", "finetune"];
+        words.any(|word| word.ends_with(".py") && names.iter().any(|name| word.contains(name)))
     };
-    let trains = found.iter().any(trains);
-    let sure: Vec<&Started> = found.iter().filter(|one| one.statement.open.is_none()).collect();
+    let trains = found.iter().any(is_training);
+    // A converter beside it has the model's flags, too.
+    found.retain(|one| !trains || is_training(one));
+    let mut sure: Vec<&Started> = found.iter().filter(|one| one.statement.open.is_none()).collect();
+    sure.sort_by(|a, b| a.statement.text.cmp(&b.statement.text));
+    sure.dedup_by(|a, b| a.statement.text == b.statement.text);
+    let refuse = |what: String| {
+        Err(Error::input(what).at(file.to_owned()).help("keep one of them in the file"))
+    };
+    if sure.len() > MOST {
+        return refuse(format!("it starts {} trainings, which are not compared", sure.len()));
+    }
     let Some(first) = sure.first() else { return Ok((Arguments::read(all), trains)) };
-    let args = arguments(&sure, &all);
     let of = |one: &Started| arguments(&[one], &all);
     let known = of(first);
-    let keys = || COUNTS.iter().map(|(_, own)| own).chain(WIDTHS);
+    let keys = || COUNTS.iter().map(|(_, own)| own).chain(WIDTHS).chain(COMPARED);
     for other in &sure[1..] {
         let other = of(other);
         if let Some(key) = keys().find(|key| known.get(key) != other.get(key)) {
             let [one, two] = [&known, &other].map(|args| match args.get(key) {
+                Some("") => format!("one with --{key}"),
                 Some(value) => format!("one with --{key} {value}"),
                 None => format!("one without --{key}"),
             });
-            return Err(Error::input(format!("it starts several trainings: {one} and {two}"))
-                .at(file.to_owned())
-                .help("keep one of them in the file"));
+            return refuse(format!("it starts several trainings: {one} and {two}"));
         }
     }
-    Ok((args, trains))
+    Ok((arguments(&sure, &all), trains))
 }
+
+/// Trainings of one script, such as the nodes of one.
+const MOST: usize = 64;
+
+/// What trainings of one script also share, if they are one.
+const COMPARED: &[&str] = &[
+    "nnodes",
+    "nproc-per-node",
+    "bf16",
+    "fp16",
+    "fp8-format",
+    "use-distributed-optimizer",
+    "sequence-parallel",
+    "recompute-granularity",
+    "recompute-activations",
+];
 
 /// Keys of a job that are counts, and their flags.
 const COUNTS: [(&str, &str); 11] = [
@@ -154,15 +180,18 @@ pub(super) fn read(text: &str, file: &str) -> Result<Draft> {
     {
         draft.put("chunks_per_stage", "1")?;
     }
-    // Without one of them Slurm starts a rank for each GPU; torchrun's default is one node.
-    let slurm = slurm(text);
-    let per_node = args.number(&["nproc-per-node", "num-gpus"]);
-    let per_node = per_node.or(slurm.map(|(_, each)| each));
-    let nodes =
-        args.number(&["nnodes", "num-nodes"]).or(match args.any(&["nnodes", "num-nodes"]) {
-            None => slurm.map(|(nodes, _)| nodes).or(Some(1)),
-            Some(_) => None,
-        });
+    // Without a launcher Slurm starts a rank for each GPU; torchrun's default is one node.
+    let [slurm_nodes, slurm_gpus, tasks] = slurm(text);
+    let (each, nodes) = (["nproc-per-node", "num-gpus"], ["nnodes", "num-nodes"]);
+    let launched = args.any(&each).or(args.any(&nodes)).is_some() || text.contains("torchrun");
+    let per_node = match args.any(&each) {
+        Some(_) => args.number(&each),
+        None => slurm_gpus.or(tasks.filter(|_| !launched)),
+    };
+    let nodes = match args.any(&nodes) {
+        Some(_) => args.number(&nodes),
+        None => slurm_nodes.or(Some(1)),
+    };
     if let (Some(each), Some(nodes)) = (per_node, nodes) {
         draft.put("gpus", each.saturating_mul(nodes).to_string())?;
         draft.launched = Some(each);
@@ -301,6 +330,11 @@ const WIDTHS: &[&str] = &[
     "qk-pos-emb-head-dim",
     "qk-head-dim",
     "v-head-dim",
+    "linear-num-key-heads",
+    "linear-key-head-dim",
+    "linear-num-value-heads",
+    "linear-value-head-dim",
+    "linear-conv-kernel-dim",
 ];
 
 /// Flags of models whose layers no widths describe.
@@ -322,8 +356,14 @@ fn model(args: &Arguments, draft: &mut Draft) -> Result<()> {
         draft.asked.push(format!("model (--{key} is not read)"));
         return Ok(());
     }
-    if let Some(frequency) = args.any(&["moe-layer-freq"]).filter(|text| !is_frequency(text)) {
-        draft.asked.push(format!("model (--moe-layer-freq {frequency})"));
+    for key in ["moe-layer-freq", "linear-attention-freq"] {
+        if let Some(frequency) = args.any(&[key]).filter(|text| !is_frequency(text)) {
+            draft.asked.push(format!("model (--{key} {frequency})"));
+            return Ok(());
+        }
+    }
+    if is_linear(args) && !args.has("linear-attention-freq") {
+        draft.asked.push("model (--linear-attention-freq is not there)".to_owned());
         return Ok(());
     }
     let (words, whose) = words(args);
@@ -378,14 +418,17 @@ fn widths(args: &Arguments, words: u32) -> Result<Option<Transformer>> {
     let positions =
         if learned { args.number(&["max-position-embeddings"]).unwrap_or(0) } else { 0 };
     let tp = args.number(&["tensor-model-parallel-size"]).unwrap_or(1);
-    let multiple = args.number(&["make-vocab-size-divisible-by"]).unwrap_or(128) * tp;
+    let multiple = args.number(&["make-vocab-size-divisible-by"]).unwrap_or(128);
+    let multiple = multiple.saturating_mul(tp).max(1);
     // Megatron-DeepSpeed's defaults (github.com/deepspeedai/Megatron-DeepSpeed, megatron/arguments.py).
     let deepspeed = args.has("deepspeed");
     let moe_layers = match deepspeed {
         true => layers / args.number(&["expert-interval"]).unwrap_or(2).max(1),
         false => moe_layers(args, layers)?,
     };
-    let experts = args.number(&["num-experts"]).map(|experts| Experts {
+    // One expert, or none, is a dense layer.
+    let several = args.number(&["num-experts"]).filter(|count| *count > u32::from(deepspeed));
+    let experts = several.map(|experts| Experts {
         layers: moe_layers,
         experts,
         top_k: args.number(&["moe-router-topk", "topk"]).unwrap_or(if deepspeed { 1 } else { 2 }),
@@ -425,17 +468,19 @@ fn widths(args: &Arguments, words: u32) -> Result<Option<Transformer>> {
     }))
 }
 
-/// Layers with linear attention, with the defaults of `TransformerConfig` (megatron/core/transformer/transformer_config.py).
+fn is_linear(args: &Arguments) -> bool {
+    matches!(args.any(&["experimental-attention-variant"]), Some("gdn" | "gated_delta_net"))
+}
+
+/// Layers with linear attention; widths have the defaults of `TransformerConfig`
+/// (megatron/core/transformer/transformer_config.py).
 fn linear(args: &Arguments, layers: u32) -> Result<Option<Linear>> {
-    if !matches!(args.any(&["experimental-attention-variant"]), Some("gdn" | "gated_delta_net")) {
-        return Ok(None);
-    }
     let key = "linear-attention-freq";
-    let frequency = args.any(&[key]).unwrap_or("4");
+    let Some(frequency) = args.any(&[key]).filter(|_| is_linear(args)) else { return Ok(None) };
     let linear = match pattern::list(frequency) {
         Some(list) => of_list(&list, layers, key, frequency)?,
         // The last of each so many is not.
-        None => layers - layers / frequency.parse().unwrap_or(4).max(1),
+        None => layers - layers / frequency.parse().unwrap_or(1).max(1),
     };
     let of = |key: &str, usual: u32| args.number(&[key]).unwrap_or(usual);
     Ok(Some(Linear {

@@ -1,6 +1,8 @@
 //! A transformer's widths, and from them the exact number of parameters and the arithmetic per
 //! token.
 
+use crate::base::error::{Error, Result};
+
 /// The products around attention's core.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Attention {
@@ -71,25 +73,31 @@ const CHUNK: f64 = 64.0;
 impl Linear {
     /// Channels of the convolution: queries, keys and values.
     fn channels(&self) -> f64 {
-        let [keys, values] = [self.key_heads * self.key, self.value_heads * self.value];
-        f64::from(2 * keys + values)
+        2.0 * self.keys() + self.values()
+    }
+
+    fn keys(&self) -> f64 {
+        f64::from(self.key_heads) * f64::from(self.key)
+    }
+
+    fn values(&self) -> f64 {
+        f64::from(self.value_heads) * f64::from(self.value)
     }
 
     /// Weights of a layer's products: to the channels and the values' gate, to two numbers a head, and back.
     fn weights(&self, hidden: f64) -> f64 {
-        let values = f64::from(self.value_heads * self.value);
-        hidden * (self.channels() + 2.0 * values + 2.0 * f64::from(self.value_heads))
+        hidden * (self.channels() + 2.0 * self.values() + 2.0 * f64::from(self.value_heads))
     }
 
     /// Small parameters of a layer: of the convolution, two numbers a head, and a norm.
     pub fn small(&self) -> u64 {
-        self.channels() as u64 * u64::from(self.kernel)
-            + u64::from(2 * self.value_heads + self.value)
+        let own = 2.0 * f64::from(self.value_heads) + f64::from(self.value);
+        (self.channels() * f64::from(self.kernel) + own) as u64
     }
 
     /// Elements of a sequence's state in a layer.
     pub fn state(&self) -> f64 {
-        f64::from(self.value_heads) * f64::from(self.key * self.value)
+        self.values() * f64::from(self.key)
     }
 
     /// Elements of the latest tokens that the convolution needs again.
@@ -151,6 +159,29 @@ pub(crate) struct Transformer {
 }
 
 impl Transformer {
+    /// Refuses a model without layers, channels, heads, or keys and values.
+    ///
+    /// # Errors
+    /// One of them is 0.
+    pub fn is_there(&self) -> Result<()> {
+        let keys = match self.attention {
+            Attention::Grouped { kv_heads, .. } => kv_heads,
+            Attention::Latent { latent, .. } => latent,
+        };
+        let widths = [
+            ("layers", self.layers),
+            ("hidden", self.hidden),
+            ("heads", self.heads),
+            ("heads of keys and values", keys),
+        ];
+        match widths.into_iter().find(|(_, width)| *width == 0) {
+            Some((name, _)) => Err(Error::input(format!("a model with {name} 0 computes nothing"))
+                .at(format!("model: {name}"))
+                .help("write a whole number from 1")),
+            None => Ok(()),
+        }
+    }
+
     /// Weights of indexers, as a mean over all layers: of queries from attention's latent, of keys, and of the
     /// weight of each head.
     fn indexer_weights(&self) -> f64 {
@@ -287,9 +318,7 @@ impl Transformer {
     /// values, their output, a gate, and the latents that they come from.
     pub fn attention_kept(&self) -> f64 {
         let a = f64::from(self.heads);
-        let linear = self
-            .linear
-            .map_or(0.0, |one| one.channels() + 2.0 * f64::from(one.value_heads * one.value));
+        let linear = self.linear.map_or(0.0, |one| one.channels() + 2.0 * one.values());
         let own = match self.attention {
             Attention::Grouped { kv_heads, head } => {
                 let gate = if self.attention_gate { a } else { 0.0 };
@@ -369,7 +398,9 @@ impl Transformer {
     pub fn active(&self) -> f64 {
         let unused = self.experts.map_or(0.0, |e| {
             let biases = if e.bias { f64::from(2 * e.ffn + self.hidden) } else { 0.0 };
-            f64::from(e.layers) * f64::from(e.experts - e.top_k) * (self.expert() + biases)
+            f64::from(e.layers)
+                * f64::from(e.experts.saturating_sub(e.top_k))
+                * (self.expert() + biases)
         });
         self.params() - unused
     }

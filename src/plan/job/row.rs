@@ -226,6 +226,17 @@ fn machine(table: &Table, draft: &mut Draft) -> Result<()> {
 /// A model from its widths, all of which are known: one that is left out makes another model.
 fn described(table: &Table) -> Result<Transformer> {
     only(table, MODEL, "a model")?;
+    let is_flag = |key: &str| ["gated", "tied_embeddings", "attention_gate"].contains(&key);
+    let is_part = |key: &str| TABLES.iter().any(|(name, _)| *name == key);
+    let odd = table
+        .iter()
+        .find(|(key, value)| is_flag(key) && !value.is_bool() || is_part(key) && !value.is_table());
+    if let Some((key, _)) = odd {
+        let help = if is_flag(key) { "write true or false" } else { "write a table: { … }" };
+        return Err(
+            Error::input(format!("`{key}` of a model has another kind of value")).help(help)
+        );
+    }
     for (name, keys) in TABLES {
         if let Some(inner) = table.get(name).and_then(Value::as_table) {
             only(inner, keys, &format!("`{name}`"))?;

@@ -266,6 +266,7 @@ impl Draft {
             return Err(Error::input("the job has no model (a config.json)")
                 .help("name the model's config.json after the arguments"));
         };
+        model.is_there()?;
         if ["machine", "device", "profile"].iter().all(|key| self.get(key).is_none()) {
             missing.push("machine");
         }

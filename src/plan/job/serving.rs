@@ -16,13 +16,14 @@ use crate::library::engines::{ENGINES, same};
 /// Whether a text starts such a server, or has its arguments alone.
 pub(super) fn is(text: &str, file: &str) -> bool {
     let names = COMMANDS.iter().chain([&IMAGE]).any(|(start, _)| text.contains(start));
-    let own = |line: &str| {
-        let line =
-            line.trim_start_matches("- ").trim_start_matches("--").trim_start_matches(['"', '\'']);
-        KEYS.iter().any(|key| line.starts_with(key))
-    };
-    names && (is_yaml(file) || !servers(&statements(text)).is_empty())
-        || text.lines().map(str::trim_start).any(own)
+    let key = |word: &str| KEYS.iter().any(|key| word.starts_with(key));
+    let flag = |word: &str| word.strip_prefix("--").is_some_and(key);
+    let all = statements(text);
+    let in_words =
+        |text: &str| text.split(|c: char| c.is_whitespace() || "\"'(=".contains(c)).any(flag);
+    names && (is_yaml(file) || !servers(&all).is_empty())
+        || text.lines().map(|line| line.trim_start().trim_start_matches("- ")).any(key)
+        || all.iter().any(|statement| in_words(&statement.text))
 }
 
 /// Arguments of a server that no other program has; also keys of its own file (`--config`).
@@ -39,11 +40,18 @@ fn is_yaml(file: &str) -> bool {
 }
 
 /// What starts a server, and which engine that is.
-const COMMANDS: [(&str, &str); 4] = [
+const COMMANDS: [(&str, &str); 11] = [
     ("vllm serve", "vllm"),
     ("vllm.entrypoints", "vllm"),
+    ("vllm bench throughput", "vllm"),
+    ("vllm bench latency", "vllm"),
+    ("dynamo.vllm", "vllm"),
     ("sglang.launch_server", "sglang"),
     ("sglang serve", "sglang"),
+    ("sglang_router.launch_server", "sglang"),
+    ("sglang.bench_one_batch", "sglang"),
+    ("sglang.bench_offline_throughput", "sglang"),
+    ("dynamo.sglang", "sglang"),
 ];
 
 /// vLLM's image, which starts the server with the arguments behind it, where no command does.

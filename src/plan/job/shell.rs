@@ -39,34 +39,39 @@ pub(super) fn statements(text: &str) -> Vec<Statement> {
 /// Counts of the `#SBATCH` lines of a script (slurm.schedmd.com/sbatch.html): nodes, their GPUs and tasks, all tasks.
 fn counts(text: &str) -> BTreeMap<&'static str, u32> {
     let lines = text.lines().filter_map(|line| line.trim().strip_prefix("#SBATCH"));
+    let lines = lines.map(|line| line.split(" #").next().unwrap_or(""));
     let words: Vec<&str> = lines.flat_map(|line| line.split(['=', ' ', '\t'])).collect();
     let mut words = words.into_iter().filter(|word| !word.is_empty()).peekable();
     let mut found = BTreeMap::new();
     while let Some(word) = words.next() {
+        let next = words.peek().copied();
         let (key, value) = match word {
-            "--nodes" | "-N" => ("nodes", words.peek().copied()),
-            "--gres" | "--gpus-per-node" => ("gpus", words.peek().copied()),
-            "--ntasks-per-node" => ("tasks", words.peek().copied()),
-            "--ntasks" | "-n" => ("all", words.peek().copied()),
+            "--nodes" | "-N" => ("nodes", next),
+            // `gpu:h100:8(S:0-1),nvme:1`
+            "--gres" => {
+                let gpus = |value: &&str| *value == "gpu" || value.starts_with("gpu:");
+                ("gpus", next.and_then(|value| value.split(',').find(gpus)))
+            }
+            "--gpus-per-node" => ("gpus", next),
+            "--ntasks-per-node" => ("tasks", next),
+            "--ntasks" | "-n" => ("all", next),
             _ => match word.strip_prefix("-N") {
                 Some(nodes) => ("nodes", Some(nodes)),
                 None => continue,
             },
         };
-        // `gpu:h100:8`
-        let count = value.and_then(|value| value.rsplit(':').next()?.parse().ok());
-        if let Some(count) = count {
+        let value = value.and_then(|value| value.split('(').next()?.rsplit(':').next());
+        if let Some(count) = value.and_then(|value| value.parse().ok()) {
             found.insert(key, count);
         }
     }
     found
 }
 
-/// Nodes and GPUs of a node that a script asks Slurm for.
-pub(super) fn slurm(text: &str) -> Option<(u32, u32)> {
+/// Nodes, and the GPUs and tasks of a node that a script asks Slurm for.
+pub(super) fn slurm(text: &str) -> [Option<u32>; 3] {
     let found = counts(text);
-    let gpus = found.get("gpus").or(found.get("tasks"));
-    Some((*found.get("nodes")?, *gpus?))
+    ["nodes", "gpus", "tasks"].map(|key| found.get(key).copied())
 }
 
 /// The variables that Slurm sets by them.
@@ -217,7 +222,9 @@ impl Script {
             return;
         }
         let mut part = part;
-        while let ("export" | "local" | "declare" | "readonly" | "typeset", rest) = first(part) {
+        while let (word, rest) = first(part)
+            && SETTING.contains(&word)
+        {
             part = rest;
             while part.starts_with('-') {
                 part = first(part).1;
@@ -277,6 +284,9 @@ impl Script {
         true
     }
 }
+
+/// Words before an assignment.
+pub(super) const SETTING: [&str; 5] = ["export", "local", "declare", "readonly", "typeset"];
 
 /// A value at the begin of a text, and what follows it.
 pub(super) fn value(text: &str) -> (&str, &str) {
@@ -375,7 +385,11 @@ fn joined(text: &str) -> String {
 /// The quote that a value begins with, if the line does not close it: `NAME="…`.
 fn opened(line: &str) -> Option<char> {
     let (name, value) = line.split_once('=')?;
-    let name = name.trim_start().trim_start_matches("export ").trim_end_matches('+');
+    let name = name.trim_start().trim_end_matches('+');
+    let name = match first(name) {
+        (word, rest) if SETTING.contains(&word) => rest.rsplit(' ').next().unwrap_or(rest),
+        _ => name,
+    };
     let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_';
     let quote = value.chars().next().filter(|c| matches!(c, '"' | '\''))?;
     (!name.is_empty() && name.chars().all(is_name) && !value[1..].contains(quote)).then_some(quote)
@@ -487,8 +501,9 @@ fn replaced(line: &str, known: &Known, deep: usize) -> String {
             rest = &after[end.min(after.len())..];
             continue;
         }
-        // Other expansions are not followed.
-        let name = if absent.is_some() { name } else { inner };
+        // Other expansions are not followed, but what must be set.
+        let must = [":?", "?"].iter().any(|sign| behind.starts_with(sign));
+        let name = if absent.is_some() || must { name } else { inner };
         let absent = absent.unwrap_or("");
         // Of a default and a value that it may have neither is known.
         let is_open = known.perhaps.contains(name) && !absent.is_empty();
@@ -500,6 +515,10 @@ fn replaced(line: &str, known: &Known, deep: usize) -> String {
                 out.push_str(&after[..end.min(after.len())]);
             }
             None if !absent.is_empty() => out.push_str(&inner_value(absent)),
+            None if must => {
+                out.push('$');
+                out.push_str(name);
+            }
             None => {
                 out.push('$');
                 out.push_str(&after[..end.min(after.len())]);

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::arguments::Arguments;
 use super::draft::Draft;
-use super::shell::{Statement, bare, value};
+use super::shell::{SETTING, Statement, bare, value};
 
 /// A server that a file starts.
 pub(super) struct Started {
@@ -93,8 +93,12 @@ fn until_end(own: &str) -> &str {
     bare(own).map(|(at, _)| at).find(ends).map_or(own, |at| &own[..at])
 }
 
-/// Whether a statement is `NAME=value` alone.
+/// Whether a statement is `NAME=value` alone, or exports that.
 fn is_assignment(text: &str) -> bool {
+    let text = match text.split_once(' ') {
+        Some((word, rest)) if SETTING.contains(&word) => rest.trim_start(),
+        _ => text,
+    };
     let is_name = |name: &str| name.chars().all(|c| c.is_ascii_alphanumeric() || "_+".contains(c));
     text.split_once('=').is_some_and(|(name, behind)| {
         !name.is_empty() && is_name(name) && value(behind).1.is_empty()

@@ -324,6 +324,37 @@ fn parameters_follow_from_configurations_to_the_last_one() {
     }
 }
 
+/// A model without layers, or of odd kinds of values, is refused before it computes anything.
+#[test]
+fn a_model_of_nothing_is_refused() {
+    for (key, value) in [("layers", "0"), ("heads", "0"), ("kv_heads", "0")] {
+        let mut keys = vec![
+            ("layers", "4"),
+            ("hidden", "1024"),
+            ("ffn", "4096"),
+            ("heads", "8"),
+            ("vocab", "32000"),
+        ];
+        keys.retain(|(name, _)| *name != key);
+        keys.push((key, value));
+        let widths: String =
+            keys.iter().map(|(name, value)| format!("{name} = {value}\n")).collect();
+        let text = format!(
+            "machine = \"dgx-h100\"\ngpus = 8\nsharding = \"zero1\"\n\
+            batch = {{ global = 8, micro = 1, sequence = 1024 }}\n[model]\n{widths}"
+        );
+        let refused = drafts(&OneText(text.leak()), &["job.toml".to_owned()])
+            .and_then(|mut rows| rows.remove(0).draft.job(&Machines::new(&BuiltIn), false));
+        assert!(refused.err().unwrap().to_string().contains("0 computes nothing"), "{key}");
+    }
+    for odd in ["linear = 3", "attention_gate = 3"] {
+        let text =
+            format!("[model]\nlayers = 4\nhidden = 64\nffn = 64\nheads = 4\nvocab = 9\n{odd}\n");
+        let refused = drafts(&OneText(text.leak()), &["job.toml".to_owned()]).unwrap_err();
+        assert!(refused.to_string().contains("another kind of value"), "{refused}");
+    }
+}
+
 #[test]
 fn a_configuration_that_lacks_widths_names_them() {
     let lacking = r#"{"model_type": "llama", "num_hidden_layers": 32}"#;
@@ -587,6 +618,13 @@ fn a_script_is_read_where_it_starts_its_training() {
     assert!(refused.contains("one with --tensor-model-parallel-size 2"), "{refused}");
     let twice = MEGATRON.split_once("torchrun").unwrap().1.trim_end();
     assert!(read(&format!("{MEGATRON}\ntorchrun --node_rank 1 {twice}")).is_ok());
+    let nodes = MEGATRON.replace("--nnodes 4", "--nnodes 1");
+    assert!(read(&format!("{MEGATRON}\n{nodes}")).is_err());
+    // A converter has the model's flags, too.
+    let converts = "python tools/convert.py --num-layers 32 --tensor-model-parallel-size 8\n";
+    assert!(read(&format!("{converts}{MEGATRON}")).is_ok());
+    let many: String = (0..70).map(|n| format!("python pretrain.py --num-layers {n}\n")).collect();
+    assert!(read(&many).unwrap_err().to_string().contains("70 trainings"));
     // Values in quotes may have several lines, and a variable may hold the command.
     let quoted = "ARGS=\"--num-layers 24\n --hidden-size 1024 --num-attention-heads 16\n --fp16\"\n\
         CMD=\"python pretrain_gpt.py $ARGS\"\nsrun bash -c '$CMD --micro-batch-size 4'";
@@ -615,6 +653,9 @@ fn a_launch_says_its_gpus() {
         ("", "torchrun --nproc_per_node 8", Some("8")),
         ("", "deepspeed --num_nodes 4 --num_gpus 8", Some("32")),
         ("", "torchrun --nproc_per_node 8 --nnodes $1", None),
+        (slurm, "srun torchrun --nproc_per_node gpu --nnodes 16", None),
+        ("#SBATCH -N 2\n#SBATCH --ntasks-per-node=1\n", "srun torchrun --nnodes 2", None),
+        ("#SBATCH -N 4 # -N 7\n#SBATCH --gres=gpu:8(S:0-1),nvme:1\n", "srun python", Some("32")),
         ("", "python", None),
     ] {
         assert_eq!(gpus(before, launch).as_deref(), expected, "{before}{launch}");
@@ -663,6 +704,8 @@ fn a_flag_and_its_value_are_two_items_of_a_list() {
     let found = draft("job.yaml", yaml);
     assert_eq!((found.get("tp"), found.get("pp")), (Some("8"), Some("2")));
     assert_eq!(found.get("sequence_parallel"), Some("true"));
+    let flow = "args: [\"pretrain_gpt.py\", \"--tensor-model-parallel-size\", \"4\", \"--num-layers\", \"8\"]\n";
+    assert_eq!(draft("job.yaml", flow).get("tp"), Some("4"));
     let lacks = draft("a.sh", "python pretrain_gpt.py --num-layers 2 --tensor-model-parallel-size");
     assert_eq!(lacks.asked, ["tp (--tensor-model-parallel-size has no value)"]);
 }
@@ -742,6 +785,10 @@ fn accelerates_yaml_is_read() {
     let other = "distributed_type: TPU\n";
     let refused = drafts(&OneText(other), &["a.yaml".to_owned()]).unwrap_err().to_string();
     assert!(refused.contains("`TPU` of Accelerate"), "{refused}");
+    // A file that names itself ends.
+    let own = "distributed_type: DEEPSPEED\ndeepspeed_config:\n  deepspeed_config_file: a.yaml\n";
+    let refused = drafts(&OneText(own), &["a.yaml".to_owned()]).unwrap_err().to_string();
+    assert!(refused.contains("name each other"), "{refused}");
 }
 
 /// Configurations that are not read are named: GPT-NeoX's look like JSON and have comments, verl's name a server.
@@ -754,6 +801,14 @@ fn a_configuration_of_another_program_is_named() {
     ] {
         let error = drafts(&OneText(text), &[file.to_owned()]).unwrap_err().to_string();
         assert!(error.contains(&format!("a configuration of {name}")), "{error}");
+    }
+    // Servers under other names, and arguments alone.
+    for text in [
+        "python3 -m dynamo.vllm --model meta-llama/Llama-3.1-70B-Instruct --tensor-parallel-size 8\n",
+        "python -m sglang_router.launch_server --model-path meta-llama/Llama-3.1-70B --tp-size 8\n",
+        "ARGS=(--model meta-llama/Llama-3.1-70B --tensor-parallel-size 8)\n",
+    ] {
+        assert_eq!(draft("a.sh", text).get("tp"), Some("8"), "{text}");
     }
     // Words of servers in comments and other programs start none.
     for text in ["# see github.com/sgl-project/sglang\nls\n", "pip install vllm sglang\n"] {
@@ -2380,13 +2435,32 @@ fn megatron_has_layers_with_linear_attention() {
     };
     let model = |more: &str| of(more).unwrap().remove(0).draft.model.unwrap();
     let linear = model("gated_delta_net --linear-attention-freq 4").linear.unwrap();
-    let layers = model("gdn").layers;
+    let layers = model("gdn --linear-attention-freq 2").layers;
     assert_eq!((linear.layers, linear.key_heads), (layers - layers / 4, 16));
     let all = format!("gdn --linear-attention-freq ([1]*{layers}) --linear-num-value-heads 48");
     let linear = model(&all).linear.unwrap();
     assert_eq!((linear.layers, linear.value_heads), (layers, 48));
     assert!(of("gdn --linear-attention-freq ([1]*3)").is_err());
     assert_eq!(model("dsa").linear, None);
+    // Widths that only a run decides are asked for.
+    for open in [
+        "gdn --linear-attention-freq $X",
+        "gdn",
+        "gdn --linear-attention-freq 4 --linear-num-value-heads $N",
+    ] {
+        let asked = of(open).unwrap().remove(0).draft.asked;
+        assert!(asked[0].starts_with("model (--linear-"), "{open}: {asked:?}");
+    }
+    let text =
+        MEGATRON.replace("--bf16", "--bf16 --num-experts 0 --make-vocab-size-divisible-by 0");
+    assert_eq!(draft("a.sh", text.leak()).model.unwrap().experts, None);
+    let deepspeed = |experts: &str| {
+        let flags = format!("--bf16 --deepspeed --num-experts {experts}");
+        draft("a.sh", MEGATRON.replace("--bf16", &flags).leak())
+    };
+    assert_eq!(deepspeed("1").model.unwrap().experts, None);
+    assert_eq!(deepspeed("64").model.unwrap().experts.map(|e| (e.layers, e.top_k)), Some((16, 1)));
+    assert!(deepspeed("64 64 128").asked[0].contains("--num-experts 64 64 128"));
 }
 
 /// A flag that takes the engine's own kernels away, and flags without a price, which the answer names.

@@ -21,7 +21,7 @@ use crate::base::collective::Collective;
 use crate::base::error::Result;
 use crate::base::quantity::{Bandwidth, Bytes, Ratio, Seconds};
 use crate::library::engines::Kernel;
-use crate::machine::query::{Layout, Query};
+use crate::machine::query::{Layout, Machine, Query};
 use crate::model::algorithm::Registry;
 pub(super) use machines::Board;
 use model::Reach;
@@ -72,6 +72,9 @@ impl<'r> Kernels<'r> {
     /// # Errors
     /// As [`Expecting::new`].
     pub fn new(registry: &'r Registry, query: &Query) -> Result<Self> {
+        // Engines have a process a GPU, and replay graphs.
+        let machine = Machine { gpus_per_thread: None, ..query.machine.clone() };
+        let query = &Query { machine, ..query.clone() };
         let hardware = query.machine.hardware.as_ref();
         let ranks = query.shape.ranks;
         let nodes = query.placement.nodes();
