@@ -13,7 +13,7 @@ use crate::machine::link::Link;
 use crate::machine::nccl::{Description, with_nics};
 use crate::machine::placement::Placement;
 use crate::machine::profile::{
-    Calibration, Generation, Hardware, How, Measured, Nccl, NcclTuner, NetworkKind, Profile, Vendor,
+    Calibration, Hardware, How, Measured, Nccl, NcclTuner, NetworkKind, Profile,
 };
 use crate::machine::sample::DataType;
 use crate::machine::what_if::Figure;
@@ -375,19 +375,21 @@ impl Machine {
         }
     }
 
-    /// Refuses threads of several GPUs where no library starts GPUs so.
+    /// Refuses threads of several GPUs where another library runs.
     fn refuse_threads(&self, gpus: Option<NonZeroU32>) -> Result<()> {
-        let Some(gpus) = gpus else { return Ok(()) };
-        let library = self.library.as_deref().and_then(Library::named);
-        let vendor = self.hardware.as_ref().and_then(|h| h.generation).map(Generation::vendor);
-        let has_gpus = matches!(vendor, Some(Vendor::Nvidia | Vendor::Amd));
-        if has_gpus && library.is_none_or(Library::connects_as_nccl) {
-            return Ok(());
+        match (gpus, self.library.as_deref().and_then(Library::named)) {
+            (Some(gpus), Some(library)) if !library.connects_as_nccl() => {
+                let what = format!(
+                    "a thread starts GPUs for NCCL or RCCL, and {} runs on {}",
+                    library.id(),
+                    self.name
+                );
+                Err(Error::input(what)
+                    .at(format!("gpus_per_thread {gpus}"))
+                    .help("leave it out, or name a machine with NCCL"))
+            }
+            _ => Ok(()),
         }
-        let what = format!("no thread of {} starts GPUs for NCCL or RCCL", self.name);
-        Err(Error::input(what)
-            .at(format!("--gpus-per-thread {gpus}"))
-            .help("leave it out, or name a machine with them"))
     }
 
     /// Both parameters between nodes are a network for a profile that knows only the links inside a node.

@@ -330,6 +330,7 @@ impl Evidence {
             *self.devices.entry(*bus).or_default() |= carries;
         }
         self.found = self.found.max(other.found);
+        self.gpus_per_thread = self.gpus_per_thread.max(other.gpus_per_thread);
         self.known |= other.known;
     }
 
@@ -451,6 +452,18 @@ fn bus(address: &str) -> Option<(u32, u8)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_log_says_how_many_gpus_a_thread_starts() {
+        let of = |line: &str| {
+            let mut whole = Evidence::default();
+            whole.add(&Evidence::of(line));
+            whole.gpus_per_thread().map(NonZeroU32::get)
+        };
+        assert_eq!(of("# nThread 1 nGpus 8 minBytes 8 maxBytes 134217728"), Some(8));
+        assert_eq!(of("# nThread 4 nGpus 2 minBytes 8 maxBytes 134217728"), Some(2));
+        assert_eq!(of("# nThread 8 nGpus 1 minBytes 8 maxBytes 134217728"), None);
+    }
 
     fn evidence(text: &str) -> Evidence {
         Evidence::read(text.as_bytes(), "log").unwrap()

@@ -29,10 +29,7 @@ pub(super) fn read(text: &str, file: &str) -> Result<Draft> {
     }
     match word(&whole, "mixed_precision") {
         Some(kind @ ("bf16" | "fp16" | "fp8")) => draft.put("precision", kind)?,
-        _ if whole.get("mixed_precision").is_some() => {
-            draft.inferred.push("bf16: without mixed_precision training is in 32 bits".to_owned());
-        }
-        _ => {}
+        _ => draft.inferred.push("bf16: without mixed_precision training is in 32 bits".to_owned()),
     }
     match word(&whole, "distributed_type") {
         Some("FSDP") => fsdp(&whole, &mut draft)?,

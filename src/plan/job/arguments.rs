@@ -22,17 +22,22 @@ impl Arguments {
             let mut words = words(&text).into_iter().peekable();
             while let Some(word) = words.next() {
                 let Some(key) = key(&word) else { continue };
-                let key = key.trim_end_matches(')');
                 let is_value =
                     |next: &String| !next.starts_with('-') || next.parse::<f64>().is_ok();
                 let (key, mut value) = match key.split_once('=') {
                     Some((key, value)) => (named(key), value.to_owned()),
-                    None => (named(key), words.next_if(is_value).unwrap_or_default()),
+                    None => {
+                        let key = named(key.trim_end_matches(')'));
+                        (key, words.next_if(is_value).unwrap_or_default())
+                    }
                 };
-                while let Some(more) =
-                    words.next_if(|next| LISTS.contains(&&*key) && is_value(next))
-                {
-                    value = format!("{value} {more}");
+                let more = |next: &String| match &*key {
+                    "num-experts" => next.parse::<u32>().is_ok(),
+                    key => LISTS.contains(&key) && is_value(next),
+                };
+                while let Some(more) = words.next_if(more) {
+                    value.push(' ');
+                    value.push_str(&more);
                 }
                 let value = closed(&value).to_owned();
                 if let Some(condition) = open.clone() {
@@ -116,8 +121,8 @@ impl Arguments {
     }
 }
 
-/// Keys with several values.
-const LISTS: [&str; 2] = ["recompute-modules", "num-experts"];
+/// Keys with several words.
+const LISTS: [&str; 1] = ["recompute-modules"];
 
 /// A value without the brackets that close the arrays around it.
 fn closed(value: &str) -> &str {

@@ -32,8 +32,14 @@ fn is_yaml(text: &str) -> bool {
 
 /// Items of lists such as `- --key` and `- value`, in one line each; those in brackets as words.
 fn joined(yaml: &str) -> String {
-    let flow = |line: &str| line.contains('[') && line.contains("\"--");
-    let in_words = |line: &str| line.replace(['[', ']', ',', '"', '\''], " ");
+    // `args: ["--key", "value"]`
+    let in_words = |line: &str| {
+        let list = line.split_once(": ").map_or(line, |(_, list)| list).trim();
+        let inner = list.strip_prefix('[')?.strip_suffix(']')?;
+        let quote = if inner.contains('"') { '"' } else { '\'' };
+        let items: Vec<&str> = inner.split(quote).skip(1).step_by(2).collect();
+        inner.contains("--").then(|| items.join(" "))
+    };
     let item = |line: &str| {
         let item = line.trim().strip_prefix("- ")?.trim().trim_matches(['"', '\'']).to_owned();
         Some(item).filter(|item| !item.is_empty() && !item.contains(' '))
@@ -48,8 +54,7 @@ fn joined(yaml: &str) -> String {
                 out.push_str(&format!("{key} {value}"));
                 lines.next();
             }
-            _ if flow(line) => out.push_str(&in_words(line)),
-            _ => out.push_str(line),
+            _ => out.push_str(in_words(line).as_deref().unwrap_or(line)),
         }
         out.push('\n');
     }
@@ -110,6 +115,11 @@ const COMPARED: &[&str] = &[
     "sequence-parallel",
     "recompute-granularity",
     "recompute-activations",
+    "use-megatron-fsdp",
+    "use-torch-fsdp2",
+    "optimizer-cpu-offload",
+    "overlap-grad-reduce",
+    "overlap-param-gather",
 ];
 
 /// Keys of a job that are counts, and their flags.
@@ -183,14 +193,17 @@ pub(super) fn read(text: &str, file: &str) -> Result<Draft> {
     // Without a launcher Slurm starts a rank for each GPU; torchrun's default is one node.
     let [slurm_nodes, slurm_gpus, tasks] = slurm(text);
     let (each, nodes) = (["nproc-per-node", "num-gpus"], ["nnodes", "num-nodes"]);
-    let launched = args.any(&each).or(args.any(&nodes)).is_some() || text.contains("torchrun");
+    let mut lines = text.lines().filter(|line| !line.trim_start().starts_with('#'));
+    let launched = args.any(&each).or(args.any(&nodes)).is_some()
+        || lines.any(|line| line.contains("torchrun"));
     let per_node = match args.any(&each) {
         Some(_) => args.number(&each),
         None => slurm_gpus.or(tasks.filter(|_| !launched)),
     };
     let nodes = match args.any(&nodes) {
         Some(_) => args.number(&nodes),
-        None => slurm_nodes.or(Some(1)),
+        // What Slurm is told elsewhere, or in other words, is asked for.
+        None => slurm_nodes.or((!text.contains("#SBATCH")).then_some(1)),
     };
     if let (Some(each), Some(nodes)) = (per_node, nodes) {
         draft.put("gpus", each.saturating_mul(nodes).to_string())?;

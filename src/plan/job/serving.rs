@@ -15,7 +15,8 @@ use crate::library::engines::{ENGINES, same};
 
 /// Whether a text starts such a server, or has its arguments alone.
 pub(super) fn is(text: &str, file: &str) -> bool {
-    let names = COMMANDS.iter().chain([&IMAGE]).any(|(start, _)| text.contains(start));
+    let names =
+        COMMANDS.iter().chain(&BENCHES).chain([&IMAGE]).any(|(start, _)| text.contains(start));
     let key = |word: &str| KEYS.iter().any(|key| word.starts_with(key));
     let flag = |word: &str| word.strip_prefix("--").is_some_and(key);
     let all = statements(text);
@@ -40,18 +41,22 @@ fn is_yaml(file: &str) -> bool {
 }
 
 /// What starts a server, and which engine that is.
-const COMMANDS: [(&str, &str); 11] = [
+const COMMANDS: [(&str, &str); 7] = [
     ("vllm serve", "vllm"),
     ("vllm.entrypoints", "vllm"),
-    ("vllm bench throughput", "vllm"),
-    ("vllm bench latency", "vllm"),
     ("dynamo.vllm", "vllm"),
     ("sglang.launch_server", "sglang"),
     ("sglang serve", "sglang"),
     ("sglang_router.launch_server", "sglang"),
+    ("dynamo.sglang", "sglang"),
+];
+
+/// Benchmarks that start an engine themselves, where no command starts a server.
+const BENCHES: [(&str, &str); 4] = [
+    ("vllm bench throughput", "vllm"),
+    ("vllm bench latency", "vllm"),
     ("sglang.bench_one_batch", "sglang"),
     ("sglang.bench_offline_throughput", "sglang"),
-    ("dynamo.sglang", "sglang"),
 ];
 
 /// vLLM's image, which starts the server with the arguments behind it, where no command does.
@@ -114,8 +119,8 @@ const LIKE: [(&str, &str); 2] = [
 
 /// The servers of a script, each with its own part of a statement; none if nothing starts one.
 fn servers(all: &[Statement]) -> Vec<Started> {
-    let found = started(all, &COMMANDS);
-    if found.is_empty() { started(all, &[IMAGE]) } else { found }
+    let ways: [&[(&str, &'static str)]; 3] = [&COMMANDS, &BENCHES, &[IMAGE]];
+    ways.iter().map(|way| started(all, way)).find(|found| !found.is_empty()).unwrap_or_default()
 }
 
 /// Reads arguments of either server.

@@ -71,7 +71,9 @@ fn counts(text: &str) -> BTreeMap<&'static str, u32> {
 /// Nodes, and the GPUs and tasks of a node that a script asks Slurm for.
 pub(super) fn slurm(text: &str) -> [Option<u32>; 3] {
     let found = counts(text);
-    ["nodes", "gpus", "tasks"].map(|key| found.get(key).copied())
+    let of = |key: &str| found.get(key).copied();
+    let nodes = of("nodes").or_else(|| of("all")?.checked_div(of("tasks")?));
+    [nodes, of("gpus"), of("tasks")]
 }
 
 /// The variables that Slurm sets by them.

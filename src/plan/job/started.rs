@@ -32,7 +32,8 @@ pub(super) fn started(all: &[Statement], starts: &[(&str, &'static str)]) -> Vec
                 continue;
             }
             // Not `vllm server`.
-            let is_word = |rest: &str| !rest.starts_with(|c: char| c.is_ascii_alphanumeric());
+            let is_word =
+                |rest: &str| !rest.starts_with(|c: char| c.is_ascii_alphanumeric() || c == '_');
             let at = starts.iter().flat_map(|(start, engine)| {
                 command.match_indices(start).map(|(at, _)| (at, at + start.len(), *engine))
             });
@@ -96,7 +97,12 @@ fn until_end(own: &str) -> &str {
 /// Whether a statement is `NAME=value` alone, or exports that.
 fn is_assignment(text: &str) -> bool {
     let text = match text.split_once(' ') {
-        Some((word, rest)) if SETTING.contains(&word) => rest.trim_start(),
+        Some((word, rest)) if SETTING.contains(&word) => {
+            let rest = rest.trim_start();
+            rest.split_once(' ')
+                .filter(|(flag, _)| flag.starts_with('-'))
+                .map_or(rest, |(_, rest)| rest)
+        }
         _ => text,
     };
     let is_name = |name: &str| name.chars().all(|c| c.is_ascii_alphanumeric() || "_+".contains(c));

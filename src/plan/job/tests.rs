@@ -655,6 +655,8 @@ fn a_launch_says_its_gpus() {
         ("", "torchrun --nproc_per_node 8 --nnodes $1", None),
         (slurm, "srun torchrun --nproc_per_node gpu --nnodes 16", None),
         ("#SBATCH -N 2\n#SBATCH --ntasks-per-node=1\n", "srun torchrun --nnodes 2", None),
+        ("#SBATCH --nodes=2-4\n#SBATCH --gres=gpu:8\n", "srun python", None),
+        ("#SBATCH --ntasks=32 --ntasks-per-node=8 --gpus-per-node=8\n", "srun python", Some("32")),
         ("#SBATCH -N 4 # -N 7\n#SBATCH --gres=gpu:8(S:0-1),nvme:1\n", "srun python", Some("32")),
         ("", "python", None),
     ] {
@@ -704,6 +706,10 @@ fn a_flag_and_its_value_are_two_items_of_a_list() {
     let found = draft("job.yaml", yaml);
     assert_eq!((found.get("tp"), found.get("pp")), (Some("8"), Some("2")));
     assert_eq!(found.get("sequence_parallel"), Some("true"));
+    let list = "args:\n- pretrain_gpt.py\n- \"--moe-layer-freq=([0]*2+[1]*2)\"\n- --num-layers=4\n- --num-experts=8\n\
+        - --hidden-size=64\n- --num-attention-heads=4\n- --vocab-size=128\n";
+    let model = draft("job.yaml", list).model;
+    assert_eq!(model.and_then(|model| model.experts).map(|e| e.layers), Some(2));
     let flow = "args: [\"pretrain_gpt.py\", \"--tensor-model-parallel-size\", \"4\", \"--num-layers\", \"8\"]\n";
     assert_eq!(draft("job.yaml", flow).get("tp"), Some("4"));
     let lacks = draft("a.sh", "python pretrain_gpt.py --num-layers 2 --tensor-model-parallel-size");
@@ -810,6 +816,10 @@ fn a_configuration_of_another_program_is_named() {
     ] {
         assert_eq!(draft("a.sh", text).get("tp"), Some("8"), "{text}");
     }
+    // A benchmark beside a server is a client.
+    let beside = "vllm serve meta-llama/Llama-3.1-70B --tensor-parallel-size 8 &\n\
+        vllm bench throughput --model x --num-prompts 8\n";
+    assert_eq!(draft("a.sh", beside).get("tp"), Some("8"));
     // Words of servers in comments and other programs start none.
     for text in ["# see github.com/sgl-project/sglang\nls\n", "pip install vllm sglang\n"] {
         let error = drafts(&OneText(text), &["a.sh".to_owned()]).unwrap_err().to_string();

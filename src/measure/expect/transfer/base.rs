@@ -208,9 +208,9 @@ impl Asked {
     /// 2(N − 1)/N·M. Old NCCL without NVLS sent the ring's.
     fn tree(&self, machine: &Features) -> bool {
         let known = machine.nvls || (machine.class == Class::NvLink && !self.old);
-        // By NCCL's own table fewer than eight A100s behind NVSwitches run rings over InfiniBand (trees over EFA).
+        // By NCCL's own table fewer than eight A100s behind NVSwitches run rings over verbs (trees over EFA).
         let few = machine.generation == 3 && !machine.is_mesh() && self.per_node < 8.0;
-        let rings = few && machine.net == Net::Ib;
+        let rings = few && matches!(machine.net, Net::Ib | Net::Roce);
         self.what == What::AllReduce && self.nodes == 2.0 && known && !rings
     }
 
