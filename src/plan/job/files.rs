@@ -1,5 +1,7 @@
 //! Drafts from files: the reader for a file, the files that it names, and the layers of files.
 
+use std::cell::Cell;
+
 use toml::{Table, Value};
 
 use super::draft::Draft;
@@ -13,23 +15,17 @@ use crate::plan::table::{Files, joined};
 /// # Errors
 /// A file that cannot be read.
 pub(crate) fn drafts(files: &dyn Files, names: &[String]) -> Result<Vec<Row>> {
-    within(files, names, 0)
+    within(files, names, &Cell::new(MOST))
 }
 
-/// How deep files may name others.
-const DEEPEST: usize = 8;
+/// Files of a job, with those that they name.
+const MOST: usize = 64;
 
-/// The jobs of files that other files name, so many above each other.
-fn within(files: &dyn Files, names: &[String], deep: usize) -> Result<Vec<Row>> {
-    if deep > DEEPEST {
-        let file = names.first().cloned().unwrap_or_default();
-        return Err(Error::input("files name each other, one below another")
-            .at(file)
-            .help("leave out the name of a file that is above it"));
-    }
+/// The jobs of files, of which so many are left.
+fn within(files: &dyn Files, names: &[String], left: &Cell<usize>) -> Result<Vec<Row>> {
     let mut found: Vec<Row> = Vec::new();
     for (i, name) in names.iter().enumerate() {
-        let read = read(files, name, deep)?;
+        let read = read(files, name, left)?;
         if i == 0 {
             found = read;
             continue;
@@ -58,7 +54,12 @@ pub(crate) fn is_job(name: &str, text: &str) -> bool {
     keys.is_some_and(|keys| !keys.is_empty() && !OWN.iter().any(|own| keys.contains_key(*own)))
 }
 
-fn read(files: &dyn Files, name: &str, deep: usize) -> Result<Vec<Row>> {
+fn read(files: &dyn Files, name: &str, left: &Cell<usize>) -> Result<Vec<Row>> {
+    left.set(left.get().checked_sub(1).ok_or_else(|| {
+        Error::input(format!("files name each other: these are more than {MOST}"))
+            .at(name.to_owned())
+            .help("leave out the name of a file that is above it")
+    })?);
     let text = files.text(name)?;
     let one = |draft| vec![Row { draft, memory_only: false }];
     let mut found = if huggingface::is(&text) {
@@ -83,7 +84,7 @@ fn read(files: &dyn Files, name: &str, deep: usize) -> Result<Vec<Row>> {
         return Err(unread(&text).at(name.to_owned()));
     };
     for row in &mut found {
-        row.draft = below(files, name, row.draft.clone(), deep)?;
+        row.draft = below(files, name, row.draft.clone(), left)?;
     }
     Ok(found)
 }
@@ -136,13 +137,13 @@ fn unread(text: &str) -> Error {
 /// # Errors
 /// A file that cannot be read.
 pub(crate) fn beside(files: &dyn Files, file: &str, draft: Draft) -> Result<Draft> {
-    below(files, file, draft, 0)
+    below(files, file, draft, &Cell::new(MOST))
 }
 
-fn below(files: &dyn Files, file: &str, mut draft: Draft, deep: usize) -> Result<Draft> {
+fn below(files: &dyn Files, file: &str, mut draft: Draft, left: &Cell<usize>) -> Result<Draft> {
     if let Some(from) = draft.get("from").map(str::to_owned) {
         let names: Vec<String> = from.split(',').map(|path| joined(file, path.trim())).collect();
-        for base in within(files, &names, deep + 1)? {
+        for base in within(files, &names, left)? {
             draft = draft.over(&base.draft);
         }
     }
