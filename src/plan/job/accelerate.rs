@@ -5,13 +5,13 @@
 //! gathers (`set_mixed_precision`).
 
 use super::draft::Draft;
+use super::files::is_yaml;
 use crate::base::error::{Error, Result};
 use crate::base::yaml::{self, Node};
 
 /// Whether a text is such a configuration.
 pub(super) fn is(text: &str, file: &str) -> bool {
-    let yaml = file.ends_with(".yaml") || file.ends_with(".yml");
-    yaml && text.lines().any(|line| line.starts_with("distributed_type:"))
+    is_yaml(file) && text.lines().any(|line| line.starts_with("distributed_type:"))
 }
 
 /// Reads a configuration; the DeepSpeed JSON that it names is a file below it.

@@ -68,7 +68,7 @@ fn read(files: &dyn Files, name: &str, left: &Cell<usize>) -> Result<Vec<Row>> {
         one(torchtitan::read(&text, name)?)
     } else if accelerate::is(&text, name) {
         one(accelerate::read(&text, name)?)
-    } else if is_of("GPT-NeoX", &text) {
+    } else if other(&text) == Some("GPT-NeoX") {
         return Err(unread(&text).at(name.to_owned()));
     } else if deepspeed::is(&text) && !megatron::is(&text) {
         one(deepspeed::read(&text, name)?)
@@ -87,6 +87,11 @@ fn read(files: &dyn Files, name: &str, left: &Cell<usize>) -> Result<Vec<Row>> {
         row.draft = below(files, name, row.draft.clone(), left)?;
     }
     Ok(found)
+}
+
+/// Whether a file is YAML by its name.
+pub(super) fn is_yaml(file: &str) -> bool {
+    file.ends_with(".yaml") || file.ends_with(".yml")
 }
 
 /// Words by which a configuration is known to be of a program whose jobs are not read.
@@ -111,20 +116,18 @@ const OTHERS: [(&str, &[&str]); 10] = [
     ("LLM Foundry", &["\nmax_duration:", "llmfoundry"]),
 ];
 
-fn is_of(program: &str, text: &str) -> bool {
-    let begins = |mark: &&str| mark.strip_prefix('\n').is_some_and(|key| text.starts_with(key));
-    OTHERS.iter().any(|(name, marks)| {
-        *name == program && marks.iter().any(|mark| text.contains(mark) || begins(mark))
-    })
+/// The program whose configuration a text is, if it is one of those.
+fn other(text: &str) -> Option<&'static str> {
+    let begins = |mark: &str| mark.strip_prefix('\n').is_some_and(|key| text.starts_with(key));
+    let has = |mark: &&str| text.contains(mark) || begins(mark);
+    OTHERS.iter().find(|(_, marks)| marks.iter().any(has)).map(|(name, _)| *name)
 }
 
 /// The refusal of a text that no reader takes.
 fn unread(text: &str) -> Error {
-    match OTHERS.iter().find(|(name, _)| is_of(name, text)) {
-        Some((name, _)) => {
-            Error::input(format!("this is a configuration of {name}, which is not read"))
-                .help("write the job in TOML: model, gpus, layout, batch, sharding, machine")
-        }
+    match other(text) {
+        Some(name) => Error::input(format!("this is a configuration of {name}, which is not read"))
+            .help("write the job in TOML: model, gpus, layout, batch, sharding, machine"),
         None => Error::input("this file is not a known kind of job").help(
             "name a config.json, torchtitan's TOML, Megatron-LM's arguments, DeepSpeed's JSON, \
              Accelerate's YAML, arguments of vLLM, SGLang or TensorRT-LLM, or a job in TOML",

@@ -6,11 +6,11 @@
 
 use super::arguments::Arguments;
 use super::draft::Draft;
-use super::files::known;
+use super::files::{is_yaml, known};
 use super::model::{Attention, Experts, Linear, Small, Transformer};
 use super::pattern;
 use super::shell::{slurm, statements};
-use super::started::{Started, arguments, trainings};
+use super::started::{Started, arguments, distinct, trainings};
 use crate::base::error::{Error, Result};
 
 /// One of these is in every command that starts a training; Python takes both signs.
@@ -23,7 +23,7 @@ pub(super) fn is(text: &str) -> bool {
 }
 
 /// Whether the options are keys of a table: `--num-layers: 32`.
-fn is_yaml(text: &str) -> bool {
+fn has_options(text: &str) -> bool {
     text.lines().any(|line| {
         let key = line.trim_start().strip_prefix("--").and_then(|rest| rest.split_once(':'));
         key.is_some_and(|(key, _)| key.chars().all(|c| c.is_ascii_alphanumeric() || c == '-'))
@@ -74,15 +74,7 @@ fn of_script(text: &str, file: &str) -> Result<(Arguments, bool)> {
     let trains = found.iter().any(is_training);
     // A converter beside it has the model's flags, too.
     found.retain(|one| !trains || is_training(one));
-    let mut sure: Vec<&Started> = found.iter().filter(|one| one.statement.open.is_none()).collect();
-    sure.sort_by(|a, b| a.statement.text.cmp(&b.statement.text));
-    sure.dedup_by(|a, b| a.statement.text == b.statement.text);
-    let refuse = |what: String| {
-        Err(Error::input(what).at(file.to_owned()).help("keep one of them in the file"))
-    };
-    if sure.len() > MOST {
-        return refuse(format!("it starts {} trainings, which are not compared", sure.len()));
-    }
+    let sure = distinct(&found, "trainings", file)?;
     let Some(first) = sure.first() else { return Ok((Arguments::read(all), trains)) };
     let of = |one: &Started| arguments(&[one], &all);
     let known = of(first);
@@ -95,14 +87,14 @@ fn of_script(text: &str, file: &str) -> Result<(Arguments, bool)> {
                 Some(value) => format!("one with --{key} {value}"),
                 None => format!("one without --{key}"),
             });
-            return refuse(format!("it starts several trainings: {one} and {two}"));
+            let what = format!("it starts several trainings: {one} and {two}");
+            return Err(Error::input(what)
+                .at(file.to_owned())
+                .help("keep one of them in the file"));
         }
     }
     Ok((arguments(&sure, &all), trains))
 }
-
-/// Trainings of one script, such as the nodes of one.
-const MOST: usize = 64;
 
 /// What trainings of one script also share, if they are one.
 const COMPARED: &[&str] = &[
@@ -144,10 +136,9 @@ const COUNTS: [(&str, &str); 11] = [
 /// # Errors
 /// A list of layers with experts that is not as long as the model; several trainings in one script.
 pub(super) fn read(text: &str, file: &str) -> Result<Draft> {
-    let yaml = file.ends_with(".yaml") || file.ends_with(".yml");
-    let (args, trains) = match is_yaml(text) {
+    let (args, trains) = match has_options(text) {
         true => (Arguments::of_yaml(text), true),
-        false if yaml => of_script(&joined(text), file)?,
+        false if is_yaml(file) => of_script(&joined(text), file)?,
         false => of_script(text, file)?,
     };
     let mut draft =

@@ -6,9 +6,10 @@
 
 use super::arguments::Arguments;
 use super::draft::Draft;
+use super::files::is_yaml;
 use super::serve::{COPIES, Doing, GATHER, REDUCE};
 use super::shell::{Statement, statements};
-use super::started::{Started, arguments, degree, named, started};
+use super::started::{Started, arguments, degree, distinct, named, started};
 use super::weights::by_checkpoint;
 use crate::base::error::{Error, Result};
 use crate::library::engines::{ENGINES, same};
@@ -35,10 +36,6 @@ const KEYS: [&str; 5] = [
     "tensor-parallel-size",
     "mem-fraction-static",
 ];
-
-fn is_yaml(file: &str) -> bool {
-    file.ends_with(".yaml") || file.ends_with(".yml")
-}
 
 /// What starts a server, and which engine that is.
 const COMMANDS: [(&str, &str); 7] = [
@@ -155,13 +152,7 @@ pub(super) fn read(text: &str, file: &str) -> Result<Draft> {
         draft(&args, servers.first().map_or(first.engine, |s| s.engine), called.as_deref(), text)
     };
     // Those of branches are one server, of which a run decides.
-    let mut sure: Vec<&Started> = servers.iter().filter(|s| s.statement.open.is_none()).collect();
-    sure.sort_by(|a, b| a.statement.text.cmp(&b.statement.text));
-    sure.dedup_by(|a, b| a.statement.text == b.statement.text);
-    if sure.len() > MOST {
-        let what = format!("it starts {} servers, which are not compared", sure.len());
-        return Err(Error::input(what).at(file.to_owned()).help("keep one of them in the file"));
-    }
+    let sure = distinct(&servers, "servers", file)?;
     let mut each = sure.iter().map(|server| of(&[*server])).collect::<Result<Vec<Draft>>>()?;
     // A command may only name the image, or what another starts.
     each.retain(|draft| draft.called.is_some());
@@ -181,9 +172,6 @@ pub(super) fn read(text: &str, file: &str) -> Result<Draft> {
     }
     of(&servers.iter().collect::<Vec<_>>())
 }
-
-/// Servers of one file, such as the nodes of one.
-const MOST: usize = 64;
 
 /// Whether two servers are the same, but for their addresses.
 fn alike(one: &Draft, other: &Draft) -> bool {

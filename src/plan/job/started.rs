@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::arguments::Arguments;
 use super::draft::Draft;
 use super::shell::{SETTING, Statement, bare, value};
+use crate::base::error::{Error, Result};
 
 /// A server that a file starts.
 pub(super) struct Started {
@@ -79,6 +80,24 @@ pub(super) fn trainings(all: &[Statement], flags: &[&str]) -> Vec<Started> {
     }
     run(found)
 }
+
+/// What a script starts for sure, each text once: servers or trainings, such as the nodes of one.
+///
+/// # Errors
+/// They are too many to compare.
+pub(super) fn distinct<'a>(all: &'a [Started], kind: &str, file: &str) -> Result<Vec<&'a Started>> {
+    let mut sure: Vec<&Started> = all.iter().filter(|one| one.statement.open.is_none()).collect();
+    sure.sort_by(|a, b| a.statement.text.cmp(&b.statement.text));
+    sure.dedup_by(|a, b| a.statement.text == b.statement.text);
+    if sure.len() > MOST {
+        let what = format!("it starts {} {kind}, which are not compared", sure.len());
+        return Err(Error::input(what).at(file.to_owned()).help("keep one of them in the file"));
+    }
+    Ok(sure)
+}
+
+/// Servers or trainings of one script that are compared.
+const MOST: usize = 64;
 
 /// Those that are run, or else those that variables hold.
 fn run(mut found: Vec<(Started, bool)>) -> Vec<Started> {
