@@ -290,7 +290,7 @@ pub fn crossover(question: &Question) -> Result<Intervals> {
     answer::over_sizes(&Registry::builtin(), &question.query()?, &[])
 }
 
-/// The collectives of the steps in a file as described in `docs/how-to/plan-a-job.md`.
+/// The collectives of the steps in a file as described in `docs/reference/plans.md`.
 ///
 /// ```no_run
 /// let steps = collcost::plan("plan.toml")?.steps;
