@@ -32,6 +32,10 @@ pub struct JobView {
     pub params: f64,
     /// Parameters used per token, including embeddings.
     pub active_params: f64,
+    /// Parameters that are trained: those of adapters, if the job has such.
+    pub trained_params: f64,
+    /// The adapters, such as `rank 16`; absent if all parameters are trained.
+    pub adapters: Option<String>,
     /// The keys of its layout that are not 1 or false, such as `tp 8`; `etp` and `chunks` where they may be more.
     pub layout: Vec<String>,
     /// Micro-batches per step.
@@ -393,7 +397,7 @@ fn shown(job: &Job, priced: Option<&Estimate>, memory: Memory, anchor: Option<f6
     let step = priced.map(|p| p.step);
     let tokens = f64::from(job.global.unwrap_or(0)) * f64::from(job.sequence) / d.gpus() as f64;
     let rate = step.map(|s| tokens / s);
-    let tflops = rate.map(|r| r * job.model.step_flops(f64::from(job.sequence)) / 1e12);
+    let tflops = rate.map(|r| r * job.step_flops() / 1e12);
     let stated = memory.reported(job);
     let parts = priced.map_or(&[][..], |p| &p.parts).iter().map(|part| PartView {
         what: part.what,
@@ -410,6 +414,8 @@ fn shown(job: &Job, priced: Option<&Estimate>, memory: Memory, anchor: Option<f6
         gpus: d.gpus(),
         params: job.model.params(),
         active_params: job.model.active(),
+        trained_params: job.trained_params(),
+        adapters: job.adapters.map(|adapters| adapters.to_string()),
         layout: layout(job, &Draft::default()),
         microbatches: job.microbatches(),
         step_s: step,

@@ -22,6 +22,10 @@ pub struct ServeView {
     pub layout: Vec<String>,
     /// Weights on a GPU.
     pub weights_bytes: f64,
+    /// What a GPU holds beside weights and cache: activations, graphs, libraries.
+    pub beside_bytes: f64,
+    /// What is left for caches and states.
+    pub cache_bytes: f64,
     /// The cache of one token on a GPU.
     pub cache_bytes_per_token: f64,
     /// The states of one sequence on a GPU, in layers with linear attention.
@@ -35,8 +39,12 @@ pub struct ServeView {
     pub handoff_s: Option<f64>,
     /// The GPU's memory.
     pub capacity_bytes: f64,
-    /// Whether weights and the cache of one sequence fit.
+    /// Whether the cache of one sequence of `least_tokens` fits beside the weights.
     pub fits: bool,
+    /// The longest sequence for vLLM, which refuses to start without room for it, half of that for others.
+    pub least_tokens: u32,
+    /// Bytes of its cache and states on a GPU.
+    pub least_bytes: f64,
     /// Sequences of a group that are decoded at once: as many as requested, if they fit.
     pub sequences: f64,
     /// Tokens before each: half of the maximum length.
@@ -97,6 +105,7 @@ pub(crate) fn view(serve: &Serve, served: &Served) -> ServeView {
         experts: p.moved,
         unmeasured: p.unmeasured,
     };
+    let least = serve.least(served);
     let phase = |doing: Doing, p: Phase| serve.runs(doing).then(|| shown(p));
     let degrees =
         [("attention tp", serve.tp), ("pp", serve.pp), ("dp", serve.dp), ("ep", serve.ep)];
@@ -108,6 +117,8 @@ pub(crate) fn view(serve: &Serve, served: &Served) -> ServeView {
         gpus: serve.gpus(),
         layout: degrees.iter().map(|(axis, degree)| format!("{axis} {degree}")).collect(),
         weights_bytes: served.weights,
+        beside_bytes: serve.beside(),
+        cache_bytes: served.room,
         cache_bytes_per_token: served.cache_a_token,
         state_bytes_per_sequence: served.state,
         cache_tokens: served.tokens.floor(),
@@ -115,6 +126,8 @@ pub(crate) fn view(serve: &Serve, served: &Served) -> ServeView {
         handoff_s: served.handing,
         capacity_bytes: serve.device.capacity(),
         fits: serve.fits(served),
+        least_tokens: least.0,
+        least_bytes: least.1,
         sequences: served.sequences,
         context: serve.context,
         decode: phase(Doing::Decode, served.decode),

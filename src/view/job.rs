@@ -27,8 +27,12 @@ pub fn job(report: &JobView, look: Look) -> Page {
         [] => String::new(),
         all => format!(", {}", all.join(", ")),
     };
+    let adapters = report.adapters.as_ref().map_or(String::new(), |adapters| {
+        let trained = report.trained_params / 1e6;
+        format!(" by {trained:.4}M of adapters ({adapters})")
+    });
     page.line(format!(
-        "{}: training of {:.4}B parameters on {} {} ({}){layout}",
+        "{}: training of {:.4}B parameters{adapters} on {} {} ({}){layout}",
         look.strong(&report.name),
         report.params / 1e9,
         report.gpus,

@@ -17,7 +17,17 @@ pub fn serve(report: &ServeView, look: Look) -> Page {
         report.layout.join(", ")
     ));
     page.gap();
-    let fits = if report.fits { "fits" } else { "does not fit" };
+    let gb = |bytes: f64| format!("{:.1}", bytes / 1e9);
+    let fits = match report.fits {
+        true => {
+            format!("{} of {} tokens: fits", counted(report.sequences, "sequence"), report.context)
+        }
+        false => format!(
+            "does not fit: a sequence of {} tokens needs {} GB",
+            report.least_tokens,
+            gb(report.least_bytes)
+        ),
+    };
     let states = match report.state_bytes_per_sequence {
         0.0 => String::new(),
         bytes => format!(" and states of {} per sequence", Volume(bytes)),
@@ -25,14 +35,14 @@ pub fn serve(report: &ServeView, look: Look) -> Page {
     page.entry(
         "memory   ",
         format!(
-            "weights {:.1} of {:.1} GB, cache {} per token{states}, room for {:.0} tokens per group; {} of {} tokens: \
+            "weights {} of {} GB, {} beside, {} for caches: {} per token{states}, {:.0} tokens per group; \
              {fits}",
-            report.weights_bytes / 1e9,
-            report.capacity_bytes / 1e9,
+            gb(report.weights_bytes),
+            gb(report.capacity_bytes),
+            gb(report.beside_bytes),
+            gb(report.cache_bytes),
             Volume(report.cache_bytes_per_token),
-            report.cache_tokens,
-            counted(report.sequences, "sequence"),
-            report.context
+            report.cache_tokens
         ),
     );
     let phase = |p: &PhaseView| {

@@ -9,7 +9,7 @@ use super::files::{self, known};
 use super::words::width;
 use super::{
     Degrees, Device, Dispatcher, Doing, Framework, Job, Overlap, Pins, Precision, Recompute,
-    Reshard, Schedule, Sharding, Stated, Transformer, memory,
+    Reshard, Schedule, Sharding, Stated, Transformer, Weights, memory,
 };
 use crate::base::collective::Collective;
 use crate::base::error::{Error, Result, advice};
@@ -35,6 +35,7 @@ pub(crate) const KEYS: &[&str] = &[
     "accumulation",
     "sequence",
     "precision",
+    "adapters",
     "recompute",
     "fused_loss",
     "compiled_loss",
@@ -78,11 +79,14 @@ pub(crate) const KEYS: &[&str] = &[
     "quantization",
 ];
 
-/// Those of a server alone: all behind `serve`, but what a model's own file says of its states.
+/// Those of a server alone: all behind `serve`, but what a model's own file says of its states, and how weights are stored.
 fn of_servers() -> impl Iterator<Item = &'static str> {
     let behind = KEYS.iter().copied().skip_while(|key| *key != "serve").skip(1);
-    behind.filter(|key| *key != "state_type")
+    behind.filter(|key| !["state_type", FROZEN].contains(key))
 }
+
+/// The type of a server's weights, or of those beside adapters.
+const FROZEN: &str = "weights_type";
 
 /// Keys as given.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -309,7 +313,9 @@ impl Draft {
 
     /// The given keys that have no effect on training.
     pub fn unread(&self) -> Vec<String> {
-        let given = of_servers().filter(|key| self.get(key).is_some());
+        let frozen = self.get("adapters").is_some();
+        let given = of_servers().chain((!frozen).then_some(FROZEN));
+        let given = given.filter(|key| self.get(key).is_some());
         let given = given.map(|key| format!("{key}: a key of a server"));
         self.unread.iter().cloned().chain(given).collect()
     }
@@ -456,6 +462,8 @@ impl Draft {
             shard_size: self.shard_size(degrees.replicas())?,
             reshard: self.read("reshard")?,
             degrees,
+            adapters: self.read("adapters")?,
+            frozen: Weights::read(self.get(FROZEN), model.experts.is_some())?,
             sharding,
             global,
             micro,
@@ -828,6 +836,10 @@ pub(super) fn check(job: &Job) -> Result<()> {
             ),
             "write a divisor of them",
         );
+    }
+    if let Some(adapters) = job.adapters.filter(|adapters| model.adapted(*adapters).is_none()) {
+        return Err(Error::unsupported(format!("adapters of {adapters} are not known of this model"))
+            .help("models like Llama have them on all products, such with experts on attention: write \"rank 16 on attention\""));
     }
     match model.experts {
         None if d.ep > 1 => {

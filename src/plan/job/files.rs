@@ -300,6 +300,9 @@ pub(crate) fn known(name: &str) -> Result<Draft> {
             if let Some(kind) = widths.get("state_type").and_then(Value::as_str) {
                 draft.put("state_type", kind)?;
             }
+            if widths.contains_key("images") || alone(name).contains("-vl-") {
+                draft.inferred.push(huggingface::IMAGES.to_owned());
+            }
             let chunked = widths.contains_key("attention_chunk");
             draft.inferred.extend(huggingface::unpriced(draft.model.as_ref(), chunked));
             Ok(draft)

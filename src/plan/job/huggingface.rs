@@ -152,7 +152,7 @@ pub(super) fn read(text: &str, file: &str) -> Result<Draft> {
         draft.inferred.push("the module for predicting a second token is left out".to_owned());
     }
     if whole.get("vision_config").is_some_and(Value::is_object) {
-        draft.inferred.push("the part that reads images is left out".to_owned());
+        draft.inferred.push(IMAGES.to_owned());
     }
     let chunked = config.maybe(&["attention_chunk_size"]).is_some();
     draft.inferred.extend(unpriced(draft.model.as_ref(), chunked));
@@ -167,6 +167,9 @@ pub(super) fn read(text: &str, file: &str) -> Result<Draft> {
     draft.longest = config.maybe(&["max_position_embeddings"]);
     Ok(draft)
 }
+
+/// Of models that read images.
+pub(super) const IMAGES: &str = "the part that reads images is left out";
 
 /// The family with the layers of a `model_type`.
 fn layers_of(family: &str) -> Result<&str> {

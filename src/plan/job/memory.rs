@@ -8,8 +8,10 @@
 //! | micro-batches in flight | min(p, m) on the first stage, times 1 + (p − 1)/(p·v) interleaved |
 //! | logits | 12 per word and token: 16 bits, their copy in 32, exponentials or gradient |
 
-use super::time::held;
-use super::{Framework, Job, Modules, Offload, Precision, Recompute, Reshard, Schedule, Stated};
+use super::time::{frozen, held, trained};
+use super::{
+    Framework, Job, Modules, Offload, Precision, Recompute, Reshard, Schedule, Stated, Weights,
+};
 use crate::plan::Shard;
 
 /// Bytes of the fullest rank.
@@ -209,7 +211,7 @@ fn logits(job: &Job) -> f64 {
 
 /// Parameters, gradients, state of the optimizer.
 fn states(job: &Job) -> (f64, f64, f64) {
-    let (dense, routed) = held(job);
+    let (dense, routed) = trained(job);
     let (n, experts) = (f64::from(job.shard_size), f64::from(job.expert_shard_size()));
     let sharding = job.sharding;
     let add = |a: (f64, f64, f64), b: (f64, f64, f64)| (a.0 + b.0, a.1 + b.1, a.2 + b.2);
@@ -220,11 +222,19 @@ fn states(job: &Job) -> (f64, f64, f64) {
     };
     let all = add(of(job, dense, n), of(job, routed, experts));
     let ahead = match sharding.gathers {
-        true => units(job, routed),
-        false if job.sharding.scatters => (0.0, units(job, routed).1, 0.0),
+        true => units(job),
+        false if job.sharding.scatters => (0.0, units(job).1, 0.0),
         false => (0.0, 0.0, 0.0),
     };
-    let (parameters, gradients, optimizer) = add(all, ahead);
+    let whole = frozen(job);
+    let beside = match sharding.gathers {
+        true => [(whole.0, n), (whole.1, experts)]
+            .map(|(bytes, n)| bytes * (copy(job, n) / 2.0 + 1.0 / n))
+            .iter()
+            .sum(),
+        false => whole.0 + whole.1,
+    };
+    let (parameters, gradients, optimizer) = add(add(all, ahead), (beside, 0.0, 0.0));
     // Copies of a stage share one state of the optimizer, if any share it.
     let copies = job.copies();
     let states = if sharding.shard == Shard::Nothing { copies } else { 1.0 };
@@ -236,11 +246,21 @@ fn states(job: &Job) -> (f64, f64, f64) {
 }
 
 /// What FSDP gathers ahead: two units at once, while the gradients of one wait to be scattered.
-fn units(job: &Job, routed: f64) -> (f64, f64, f64) {
-    let t = f64::from(job.degrees.tp);
-    let unit =
-        job.model.dense_body() / f64::from(job.model.layers) / t + routed / job.deepest().max(1.0);
-    (4.0 * unit + 2.0 * job.model.embedding() / t, 4.0 * unit, 0.0)
+fn units(job: &Job) -> (f64, f64, f64) {
+    let (t, layers) = (f64::from(job.degrees.tp), job.deepest().max(1.0));
+    let body = job.model.dense_body() / f64::from(job.model.layers) / t;
+    let routed = held(job).1 / layers;
+    let embedding = 2.0 * job.model.embedding() / t;
+    if job.adapters.is_none() {
+        let unit = body + routed;
+        return (4.0 * unit + embedding, 4.0 * unit, 0.0);
+    }
+    let Weights { products, experts, .. } = job.frozen;
+    let own = trained(job).0 / layers;
+    // Weights of fewer bits are products of 16 while they are used, one after another.
+    let wide = f64::from(job.model.hidden) * f64::from(job.model.ffn) / t;
+    let used = if products.bytes < 2.0 { 2.0 * wide } else { 0.0 };
+    (2.0 * (body * products.bytes + routed * experts.bytes) + used + embedding, 4.0 * own, 0.0)
 }
 
 /// What stays on the GPU of parameters, gradients and the optimizer's state.
@@ -259,7 +279,10 @@ fn left(
     let rest = optimizer * here;
     let sharding = job.sharding;
     if sharding.framework.is_torch() && host.parameters {
-        return units(job, routed);
+        return units(job);
+    }
+    if job.adapters.is_some() {
+        return (if host.parameters { units(job).0 } else { parameters }, gradients, rest);
     }
     if sharding.framework != Framework::DeepSpeed || host.optimizer == 0.0 {
         return (parameters, gradients, rest);
@@ -337,8 +360,8 @@ fn kept(job: &Job, params: f64, n: f64) -> (f64, f64, f64) {
         Shard::Gradients if job.sharding.scatters => {
             (2.0 * params, sent * params / n, 12.0 * params / n)
         }
-        // DeepSpeed's estimator: 4 + 16/n.
-        Shard::Gradients => (2.0 * params, params * (2.0 + 4.0 / n), 12.0 * params / n),
+        // DeepSpeed's estimator: 2 + 18/n, of which gradients are 2 and 4.
+        Shard::Gradients => (2.0 * params, 6.0 * params / n, 12.0 * params / n),
         // Beside the parameters of 16 bits their copies in 32: 18/n by DeepSpeed's estimator, and the buffers
         // of Megatron's FSDP (`main_weight_buffer`, megatron_fsdp/param_and_grad_buffer.py).
         Shard::Parameters => {

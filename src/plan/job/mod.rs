@@ -11,6 +11,7 @@
 //! | `time` | the step: stages, schedule, collectives, overlap |
 //! | `memory` | the fullest rank: states, activations, logits |
 //! | `weights` | how a server's weights are stored |
+//! | `room` | what its GPU holds beside them, and the cache that is left room for |
 //! | `wires` | the expected times of collectives |
 //!
 //! A published rate is end to end: bubble and communication are inside it. Here computing time
@@ -32,6 +33,7 @@ mod megatron;
 mod memory;
 mod model;
 mod pattern;
+mod room;
 mod row;
 mod search;
 mod sent;
@@ -61,9 +63,10 @@ pub(crate) use search::{Found, Pins, Searched, search};
 pub(crate) use sent::Sent;
 pub(crate) use serve::{Doing, Phase, Serve, Served};
 pub(crate) use time::{Estimate, Part, SIMILAR, anchored, estimate};
+pub(crate) use weights::Weights;
 pub(crate) use wires::Wires;
 pub(crate) use words::{
-    Dispatcher, Framework, Modules, Offload, Overlap, Precision, Recompute, Reshard, Schedule,
+    Adapters, Dispatcher, Framework, Modules, Offload, Overlap, Precision, Recompute, Reshard, Schedule,
     Sharding, Stated,
 };
 
@@ -106,6 +109,10 @@ pub(crate) struct Job {
     pub name: String,
     pub model: Transformer,
     pub degrees: Degrees,
+    /// The adapters that alone are trained; absent if all parameters are.
+    pub adapters: Option<Adapters>,
+    /// How the parameters beside adapters are stored.
+    pub frozen: Weights,
     pub sharding: Sharding,
     /// Replicas that share one set of shards; fewer than all is HSDP.
     pub shard_size: u32,
@@ -146,6 +153,24 @@ pub(crate) struct Job {
 }
 
 impl Job {
+    /// Elements that products with an adapter read and write of a token in a layer.
+    pub fn adapted(&self) -> (f64, f64) {
+        self.adapters.and_then(|adapters| self.model.adapted(adapters)).unwrap_or_default()
+    }
+
+    /// All parameters that are trained.
+    pub fn trained_params(&self) -> f64 {
+        self.adapters.map_or(self.model.params(), |adapters| {
+            let (read, written) = self.adapted();
+            f64::from(adapters.rank) * (read + written) * f64::from(self.model.layers)
+        })
+    }
+
+    /// Arithmetic of a token in a step, by the model alone.
+    pub fn step_flops(&self) -> f64 {
+        self.model.step_flops(f64::from(self.sequence), self.adapters.is_some())
+    }
+
     /// Micro-batches per step.
     pub fn microbatches(&self) -> f64 {
         let each = f64::from(self.degrees.dp) * f64::from(self.micro);
@@ -242,12 +267,15 @@ impl Job {
             && (self.micro, self.sequence, self.global)
                 == (other.micro, other.sequence, other.global)
             && (self.precision, self.recompute) == (other.precision, other.recompute)
+            && self.adapters == other.adapters
     }
 
     /// The keys that determine its step and its memory, with their values.
     pub fn facts(&self) -> Vec<(String, String)> {
         let d = self.degrees;
+        let adapters = self.adapters.map_or("none".to_owned(), |adapters| adapters.to_string());
         let facts = [
+            ("adapters", adapters),
             ("params", format!("{}", self.model.params())),
             ("tp", d.tp.to_string()),
             ("pp", d.pp.to_string()),

@@ -1,6 +1,7 @@
 //! A transformer's widths, and from them the exact number of parameters and the arithmetic per
 //! token.
 
+use super::Adapters;
 use crate::base::error::{Error, Result};
 
 /// The products around attention's core.
@@ -331,6 +332,21 @@ impl Transformer {
         own * self.keeping() + linear * (1.0 - self.keeping())
     }
 
+    /// Elements that the products with an adapter read and write of a token, as a mean over all layers; none where
+    /// products are not those of Llama.
+    pub fn adapted(&self, adapters: Adapters) -> Option<(f64, f64)> {
+        let Attention::Grouped { kv_heads, head } = self.attention else { return None };
+        let [h, ffn] = [self.hidden, self.ffn].map(f64::from);
+        let [q, kv] = [self.heads, kv_heads].map(|n| f64::from(n) * f64::from(head));
+        let sides = [(h, q), (h, kv), (h, kv), (q, h), (h, ffn), (h, ffn), (ffn, h)];
+        let feeds = |at: usize| at >= 4 && (self.experts.is_some() || !self.gated && at == 4);
+        if self.linear.is_some() || self.experts.is_some() && adapters.modules[4..].contains(&true) {
+            return None;
+        }
+        let with = sides.iter().enumerate().filter(|(at, _)| adapters.modules[*at] && !feeds(*at));
+        Some(with.fold((0.0, 0.0), |sum, (_, side)| (sum.0 + side.0, sum.1 + side.1)))
+    }
+
     /// Products of the feed-forward part.
     pub fn products(&self) -> f64 {
         if self.gated { 3.0 } else { 2.0 }
@@ -406,12 +422,12 @@ impl Transformer {
     }
 
     /// Arithmetic of a token's step without recomputation: products of the active body and the
-    /// head, and attention over the half of the scores that a causal mask keeps.
-    pub fn step_flops(&self, sequence: f64) -> f64 {
+    /// head, and attention over the half of the scores that a causal mask keeps. Frozen weights have no gradients.
+    pub fn step_flops(&self, sequence: f64, frozen: bool) -> f64 {
         let routed = self.experts.map_or(0.0, |e| f64::from(e.top_k) * self.expert());
         let body = self.dense_body() + self.moe_layers() * routed + self.embedding();
         let layers = f64::from(self.layers) * self.keeping();
         let core = 2.0 * self.core_width() * sequence * layers + self.linear_core();
-        3.0 * (2.0 * body + core)
+        (if frozen { 4.0 } else { 6.0 }) * body + 3.0 * core
     }
 }

@@ -32,7 +32,7 @@ impl<'a, 'r> Log<'a, 'r> {
         Self { wires, sent: RefCell::default() }
     }
 
-    /// Seconds of one of `calls`.
+    /// Seconds of one of `calls`; none if there is nothing to send.
     ///
     /// # Errors
     /// Ranks that the machine does not join.
@@ -43,6 +43,9 @@ impl<'a, 'r> Log<'a, 'r> {
         among: Among,
         bytes: f64,
     ) -> Result<f64> {
+        if bytes <= 0.0 {
+            return Ok(0.0);
+        }
         let each = self.wires.time(collective, among, bytes)?;
         let ranks = among.group.ranks;
         self.keep(Sent { part, collective, ranks, bytes, calls, each });

@@ -13,7 +13,7 @@
 use super::draft::{Draft, incomplete};
 use super::model::Attention;
 use super::usual;
-use super::weights::{Stored, Weights, by_checkpoint};
+use super::weights::{MXFP4, Stored, Weights, by_checkpoint};
 use super::wires::{Among, Span, Wires};
 use super::work::of_experts;
 use super::{Device, Framework, Precision, Transformer};
@@ -131,6 +131,8 @@ pub(crate) enum Doing {
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Served {
     pub weights: f64,
+    /// What is left for caches and states.
+    pub room: f64,
     pub cache_a_token: f64,
     /// States of a sequence in layers with linear attention.
     pub state: f64,
@@ -192,9 +194,6 @@ const SEEN: [&str; 5] = ["A100", "H100", "H200", "L40S", "MI300X"];
 /// Tokens of a rank that a call of the low-latency kernels takes: longer prompts go in parts (vLLM:
 /// `VLLM_MOE_DP_CHUNK_SIZE`, vllm-project/vllm, vllm/envs.py).
 const BUFFER: f64 = 256.0;
-
-/// The additional memory of activations, graphs and libraries.
-const BESIDE: f64 = 2e9;
 
 /// Every rank of TP has as many heads: vLLM's `verify_with_parallel_config` (vllm/config/model.py) and SGLang's
 /// models refuse others. Both also want as many heads of keys and values on each rank, or each on as many
@@ -440,13 +439,12 @@ impl Serve {
         self.tp * self.dp * self.pp
     }
 
-    /// Whether activations come from what the stated share of the memory leaves (`profile_available_bytes` of
-    /// sgl-project/sglang), not from the share, as in vLLM.
-    fn is_sglang(&self) -> bool {
+    /// Whether activations come from what the stated share of the memory leaves, not from the share, as in vLLM.
+    pub(super) fn is_sglang(&self) -> bool {
         self.engine.as_deref().is_some_and(|engine| engine.starts_with("sglang"))
     }
 
-    fn is_vllm(&self) -> bool {
+    pub(super) fn is_vllm(&self) -> bool {
         self.engine.as_deref().is_some_and(|engine| engine.starts_with("vllm"))
     }
 
@@ -516,6 +514,22 @@ impl Serve {
             + model.moe_layers() * shared
     }
 
+    /// Bytes of a rank's routed experts in all layers. vLLM fills those in MXFP4 up to whole blocks of their kernels:
+    /// channels to 256, the width on a rank to 128 (`create_weights`,
+    /// vllm/model_executor/layers/quantization/mxfp4.py, for Marlin; Triton's fill one of the two).
+    fn routed(&self) -> f64 {
+        let (model, bytes) = (&self.model, self.weights.experts.bytes);
+        let padded = model.experts.filter(|_| self.is_vllm() && self.weights.experts == MXFP4);
+        let Some(experts) = padded else {
+            return bytes * model.routed_body() / self.experts_over();
+        };
+        let ranks = self.experts_over() as u32;
+        let width = experts.ffn.div_ceil((ranks / self.ep).max(1)).next_multiple_of(128);
+        let each = 3.0 * f64::from(model.hidden.next_multiple_of(256)) * f64::from(width);
+        let own = f64::from(experts.experts) / f64::from(self.ep);
+        bytes * model.moe_layers() * own * each
+    }
+
     /// Bytes of a dispatched token over those of bf16. vLLM quantizes before DeepEP's dispatch if experts are
     /// in FP8, with a scale for each 128 (`maybe_make_prepare_finalize`, fused_moe/all2all_utils.py), SGLang
     /// unless experts are in W4AFP8 (`SGLANG_DEEPEP_BF16_DISPATCH`, layers/moe).
@@ -555,21 +569,21 @@ impl Serve {
         };
         let bytes = self.weights;
         let dense = bytes.products.bytes * self.dense_body() / pp + bytes.ends * ends;
-        let weights = dense + bytes.experts.bytes * model.routed_body() / pp / self.experts_over();
-        let layers = model.cached_layers(f64::from(self.context));
-        let per_token = layers / pp * self.cache * model.cache_width() / self.cut();
+        let weights = dense + self.routed() / pp;
+        let per_token = self.cache_a_token(self.context);
         let states = model.states(self.state);
         let state = states / pp / f64::from(self.tp);
-        let share = self.utilization * self.device.capacity();
-        let room = share - weights - if self.is_sglang() { 0.0 } else { BESIDE };
+        let room = self.room(weights);
+        let layers = model.cached_layers(f64::from(self.context));
         let cached = layers * self.cache * model.cache_width();
         let handoff = f64::from(self.context) * cached + states;
         // Those of sequences of this length, each with its states.
-        let tokens = (room / (per_token + state / f64::from(self.context))).max(0.0);
+        let tokens = room / (per_token + state / f64::from(self.context));
         let fitting = (tokens / f64::from(self.context)).floor();
         let sequences = f64::from(self.sequences).min(fitting).max(1.0);
         Ok(Served {
             weights,
+            room,
             cache_a_token: per_token,
             state,
             tokens,
@@ -580,17 +594,6 @@ impl Serve {
             handoff,
             handing: self.handing(wires, per_token * f64::from(self.context) + state),
         })
-    }
-
-    /// Bytes on a GPU with the cache of the sequences that are decoded at once.
-    pub fn peak(&self, served: &Served) -> f64 {
-        let tokens = served.sequences * f64::from(self.context);
-        served.weights + BESIDE + served.cache_a_token * tokens + served.state * served.sequences
-    }
-
-    /// Whether weights and the cache of one sequence fit.
-    pub fn fits(&self, served: &Served) -> bool {
-        served.tokens >= f64::from(self.context)
     }
 
     /// What the band of its times is based on.
@@ -640,7 +643,7 @@ impl Serve {
 
     /// The factor by which TP divides the cache: at most by heads, a latent not at all; of what is then
     /// the same on several ranks, DCP gives each a part of the tokens.
-    fn cut(&self) -> f64 {
+    pub(super) fn cut(&self) -> f64 {
         let heads = match self.model.attention {
             Attention::Grouped { kv_heads, .. } => self.tp.min(kv_heads),
             Attention::Latent { .. } => 1,
@@ -709,7 +712,7 @@ impl Serve {
         });
         let bytes = self.weights;
         let head = bytes.ends * model.embedding() / self.head_over();
-        let routed = bytes.experts.bytes * model.routed_body() / self.experts_over();
+        let routed = self.routed();
         bytes.products.bytes * self.dense_body() + head + met * routed
     }
 

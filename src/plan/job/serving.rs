@@ -60,7 +60,7 @@ const BENCHES: [(&str, &str); 4] = [
 const IMAGE: (&str, &str) = ("/vllm-openai", "vllm");
 
 /// Flags that change what runs, but are priced as if they were absent; those of one object may follow a dot.
-const UNPRICED: [(&[&str], &str); 17] = [
+const UNPRICED: [(&[&str], &str); 19] = [
     (
         &[
             "prefill-context-parallel-size",
@@ -100,6 +100,8 @@ const UNPRICED: [(&[&str], &str); 17] = [
     ),
     (&["kv-cache-memory-bytes", "kv-cache-memory"], "a cache of a given size"),
     (&["max-total-tokens"], "a cache of given tokens"),
+    (&["num-gpu-blocks-override"], "a cache of given blocks"),
+    (&["disable-hybrid-kv-cache-manager"], "layers with a window that keep all tokens"),
     (&["enable-lora", "lora-modules", "lora-paths"], "adapters"),
     (&["enable-pdmux"], "prefills and decoding at the same time"),
     (&["config"], "the arguments in the file of --config: name it instead"),

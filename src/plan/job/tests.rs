@@ -116,10 +116,61 @@ fn sglang_fuses_the_sums_of_some_models() {
 /// (# GPU blocks: 27853), and 79.11 GiB, 447,776 tokens (vLLM 0.11, whose share was 0.9).
 #[test]
 fn vllms_cache_is_what_it_prints() {
-    for machine in ["dgx-a100", "dgx-h100"] {
+    for (machine, printed) in [("dgx-a100", 445_648.0), ("dgx-h100", 447_776.0)] {
         let text = "vllm serve meta-llama/Llama-3.1-8B --gpu-memory-utilization 0.9";
         let tokens = serving(text, machine).1.tokens;
-        assert!((440_000.0..448_000.0).contains(&tokens), "{machine}: {tokens}");
+        assert!((tokens / printed - 1.0_f64).abs() < 0.025, "{machine}: {tokens}");
+    }
+}
+
+/// The cache that servers printed, or that is left of their share beside what they printed of weights and activations.
+/// The constants of vLLM were chosen for the rows of the first two files. Off by most: 24 GB cards with the engine before
+/// 0.8, Qwen3-235B on four H100 (23 %), and A100, whose sampler is another.
+#[test]
+fn caches_are_what_servers_print() {
+    let text = include_str!("../../../tests/data/published_room.csv");
+    let mut errors = Vec::new();
+    for row in csv::Reader::from_reader(text.as_bytes()).into_deserialize() {
+        let (machine, engine, command, cache, source): (String, String, String, f64, String) =
+            row.unwrap();
+        let mut typed = Draft::default();
+        typed.put("machine", machine).unwrap();
+        typed.put("engine", engine).unwrap();
+        let draft = typed.over(&draft("serve.sh", command.clone().leak()));
+        let serve = draft.serve(&Machines::new(&BuiltIn)).unwrap_or_else(|e| panic!("{e}"));
+        let served = serve.priced(&Wires::new(&Registry::builtin(), &serve.machine)).unwrap();
+        let error = served.room / (cache * 1_073_741_824.0) - 1.0;
+        errors.push((error.abs(), format!("{command} ({source}): {error:+.3}")));
+    }
+    errors.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let at = |part: usize| &errors[errors.len() * part / 10];
+    assert!(errors.len() == 52 && at(5).0 < 0.01 && at(8).0 < 0.05, "{errors:#?}");
+}
+
+/// vLLM starts only if a sequence of the longest length fits: github.com/vllm-project/vllm/issues/13061, 23278, 27508 and
+/// llm-d-incubation/llm-d-planner, docs/empirical-vllm-memory-results.md. Shorter ones do.
+#[test]
+fn what_vllm_refuses_does_not_fit() {
+    let fits = |text: &str, machine: &str, engine: &str| {
+        let mut typed = Draft::default();
+        typed.put("machine", machine).unwrap();
+        typed.put("engine", engine).unwrap();
+        let draft = typed.over(&draft("serve.sh", format!("vllm serve {text}").leak()));
+        let serve = draft.serve(&Machines::new(&BuiltIn)).unwrap();
+        serve.fits(&serve.priced(&Wires::new(&Registry::builtin(), &serve.machine)).unwrap())
+    };
+    let distilled =
+        "deepseek-ai/DeepSeek-R1-Distill-Qwen-14B -tp 2 --gpu-memory-utilization 0.98";
+    let oss = "openai/gpt-oss-120b --gpu-memory-utilization 0.95 --max-num-batched-tokens 1024";
+    for (text, machine, engine, expected) in [
+        (distilled, "rtx-4090", "vllm@0.7.0", false),
+        ("openai/gpt-oss-120b", "dgx-h100", "vllm@0.10.1", false),
+        (oss, "dgx-h100", "vllm@0.11.0", false),
+        ("Qwen/Qwen3-32B --max-model-len 32000", "dgx-h100", "vllm@0.11.0", false),
+        ("Qwen/Qwen3-32B --max-model-len 16000", "dgx-h100", "vllm@0.11.0", true),
+        ("Qwen/Qwen3-32B --max-model-len 32000", "dgx-h200", "vllm@0.11.0", true),
+    ] {
+        assert_eq!(fits(text, machine, engine), expected, "{text} {machine}");
     }
 }
 
@@ -133,8 +184,10 @@ fn activations_are_in_vllms_share_alone() {
             "python3 -m sglang.launch_server --model-path meta-llama/Llama-3.1-8B --mem-fraction-static 0.8",
         ),
     );
+    let own = serving("vllm serve meta-llama/Llama-3.1-8B", "dgx-h100").0.beside();
+    let before = 0.8 * 0.5 * 1_073_741_824.0;
     // 32 layers of 8 heads of 128 keys and values in 16 bits.
-    assert!((sglang - vllm - 2e9 / 131_072.0).abs() < 1.0, "{vllm} {sglang}");
+    assert!((sglang - vllm - (own - before) / 131_072.0).abs() < 1.0, "{vllm} {sglang}");
 }
 
 /// SGLang's exchanges of tokens spread experts over all of TP, whatever `--ep-size` says.
@@ -1360,6 +1413,70 @@ fn ends_of_a_pipeline_sum_a_tied_embedding() {
     }
 }
 
+/// LoRA (arXiv 2106.09685): of Llama 3 8B with rank 16 peft trains 41,943,040 parameters on all products
+/// (`print_trainable_parameters`), 6,815,744 on queries and values. Base weights have neither gradients nor states,
+/// and their products no gradient of weights.
+#[test]
+fn adapters_alone_are_trained() {
+    let of = |adapters: &str, sharding: &str| {
+        let mut draft = draft("j.toml", "model = \"llama3-8b\"\nmachine = \"dgx-h100\"\ngpus = 8\n");
+        for (key, value) in [("sequence", "4096"), ("global_batch", "8"), ("recompute", "none")] {
+            draft.put(key, value).unwrap();
+        }
+        draft.put("sharding", sharding).unwrap();
+        if !adapters.is_empty() {
+            draft.put("adapters", adapters).unwrap();
+        }
+        draft.job(&Machines::new(&BuiltIn), false).unwrap()
+    };
+    assert_eq!(of("rank 16", "none").trained_params(), 41_943_040.0);
+    assert_eq!(of("rank 16 on q_proj, v_proj", "none").trained_params(), 6_815_744.0);
+    let (whole, adapted) = (of("", "none"), of("rank 16", "none"));
+    assert_eq!(whole.trained_params(), whole.model.params());
+    let (all, few) = (memory(&whole), memory(&adapted));
+    let params = whole.model.params();
+    assert!((few.parameters / (2.0 * (params + 41_943_040.0)) - 1.0).abs() < 1e-3);
+    assert_eq!(few.gradients, 2.0 * 41_943_040.0);
+    assert!(few.activations == all.activations && few.optimizer < 0.01 * all.optimizer);
+    let bytes = |job: &Job, collective| {
+        sent(job).iter().filter(|s| s.collective == collective).map(|s| s.bytes * s.calls).sum()
+    };
+    let summed: f64 = bytes(&adapted, Collective::AllReduce);
+    assert_eq!(summed, 2.0 * 41_943_040.0);
+    // FSDP gathers all weights, and scatters the adapters' gradients alone.
+    let (sharded, narrow) = (of("rank 16", "fsdp"), of("rank 16", "fsdp, bf16 reduced"));
+    let gathered: f64 = bytes(&sharded, Collective::AllGather);
+    assert!((gathered / (2.0 * 2.0 * (params + 41_943_040.0)) - 1.0).abs() < 1e-3, "{gathered}");
+    let scattered: f64 = bytes(&narrow, Collective::ReduceScatter);
+    assert!((scattered / (2.0 * 41_943_040.0) - 1.0).abs() < 1e-9, "{scattered}");
+    let mut quantized = of("rank 16", "none");
+    quantized.frozen = Weights::read(Some("nf4"), false).unwrap();
+    let ends = 2.0 * whole.model.embedding();
+    let short = 0.5625 * (params - ends) + 2.0 * ends;
+    assert!((memory(&quantized).parameters / short - 1.0).abs() < 0.02);
+}
+
+/// LoRA of NVIDIA NeMo 24.12 on eight H100 in FP8 (docs.nvidia.com/nemo-framework/user-guide/24.12, performance): on the
+/// products of queries, keys and values, sequences of 4096, 32 of them a step. All are inside the band.
+#[test]
+fn steps_with_adapters_are_those_of_a_table() {
+    for (model, layout, tokens) in [
+        ("llama2-7b", "", 24_824.0),
+        ("llama2-13b", "", 14_629.0),
+        ("llama2-70b", "tp = 2\npp = 4\nchunks_per_stage = 20\n", 2621.0),
+    ] {
+        let text = format!(
+            "model = \"{model}\"\nmachine = \"dgx-h100\"\ngpus = 8\n{layout}sequence = 4096\nglobal_batch = 32\n\
+             micro_batch = 1\nprecision = \"fp8\"\nsharding = \"none\"\nadapters = \"rank 16 on linear_qkv\"\n"
+        );
+        let job = draft("j.toml", text.leak()).job(&Machines::new(&BuiltIn), false).unwrap();
+        let found = estimate(&job, &Wires::new(&Registry::builtin(), &job.machine), None).unwrap();
+        let published = 32.0 * 4096.0 / 8.0 / tokens;
+        assert!(found.low < published && published < found.high, "{model}: {found:?}");
+        assert!((found.step / published - 1.0).abs() < 0.15, "{model}: {}", found.step);
+    }
+}
+
 /// The time is of the recomputation that the memory needs.
 #[test]
 fn one_answer_is_of_one_run() {
@@ -2417,7 +2534,7 @@ fn linear_attention_keeps_a_state_instead_of_tokens() {
     assert_eq!(served.state, state(4.0));
     assert_eq!(of("--mamba-ssm-cache-dtype bfloat16").1.state, state(2.0));
     let tokens = served.sequences * 32768.0;
-    let peak = served.weights + 2e9 + tokens * served.cache_a_token + 64.0 * state(4.0);
+    let peak = served.weights + serve.beside() + tokens * served.cache_a_token + 64.0 * state(4.0);
     assert!((serve.peak(&served) / peak - 1.0).abs() < 1e-12, "{peak}");
     // A state is read and written for each token.
     let short = |context: &str| of(&format!("--max-model-len {context}")).1.decode.busy;

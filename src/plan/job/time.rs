@@ -4,7 +4,7 @@
 use super::sent::{Log, Sent};
 use super::wires::Among;
 use super::work::{Stages, stages, unreplayed};
-use super::{Dispatcher, Framework, Job, Recompute, Reshard, Schedule, Wires};
+use super::{Dispatcher, Framework, Job, Recompute, Reshard, Schedule, Weights, Wires};
 use crate::base::collective::Collective::{
     AllGather, AllReduce, AllToAll, ReduceScatter, SendRecv,
 };
@@ -54,6 +54,8 @@ const DISTURBS: f64 = 0.1;
 const BESIDE: f64 = 0.02;
 /// Bytes that Adam reads and writes per parameter.
 const ADAM: f64 = 36.0;
+/// Bytes of a parameter that is gathered.
+const WIDTH: f64 = 2.0;
 
 /// Half the width of the band as a logarithm: quantiles of the errors of published runs with their
 /// source left out.
@@ -307,21 +309,47 @@ fn messages(job: &Job, wires: &Wires<'_>) -> Result<(Messages, Vec<Sent>)> {
     Ok((m, wires.into_sent()))
 }
 
+/// Parameters of a rank's embedding and head.
+pub(super) fn ends(job: &Job) -> f64 {
+    let both = job.degrees.pp == 1 && !job.model.tied;
+    job.model.embedding() * if both { 2.0 } else { 1.0 } / f64::from(job.degrees.tp)
+}
+
 /// Parameters of a rank before sharding over replicas: dense ones, and those of experts.
 pub(super) fn held(job: &Job) -> (f64, f64) {
     let (d, model) = (job.degrees, &job.model);
     let part = job.deepest() / f64::from(model.layers);
-    let ends = if d.pp == 1 && !model.tied { 2.0 } else { 1.0 };
     let experts = job.deepest_experts() / model.moe_layers().max(1.0);
     // In a balanced split, a stage with the embedding or the head has one layer less.
     let layers = if job.balanced() { part * (1.0 - 1.0 / job.deepest()) } else { part };
-    let dense = model.dense_body() * layers + ends * model.embedding();
-    (dense / f64::from(d.tp), model.routed_body() * experts / f64::from(d.ep * d.etp))
+    let dense = model.dense_body() * layers / f64::from(d.tp) + ends(job);
+    (dense, model.routed_body() * experts / f64::from(d.ep * d.etp))
+}
+
+/// Those of them that are trained: all, or adapters.
+pub(super) fn trained(job: &Job) -> (f64, f64) {
+    let Some(adapters) = job.adapters else { return held(job) };
+    let (read, written) = job.adapted();
+    let layer = f64::from(adapters.rank) * (read + written);
+    (layer * job.deepest() / f64::from(job.degrees.tp), 0.0)
+}
+
+/// Bytes of those that are not.
+pub(super) fn frozen(job: &Job) -> (f64, f64) {
+    if job.adapters.is_none() {
+        return (0.0, 0.0);
+    }
+    let ((dense, routed), ends) = (held(job), ends(job));
+    let Weights { products, experts, ends: each } = job.frozen;
+    ((dense - ends) * products.bytes + ends * each, routed * experts.bytes)
 }
 
 /// Parameters that the same ranks hold.
 struct Held {
+    /// Those that are trained.
     params: f64,
+    /// Bytes of all, as FSDP gathers them.
+    bytes: f64,
     /// Parts of them that FSDP gathers at once: one a layer.
     units: f64,
     /// Ranks that share a set of shards.
@@ -336,7 +364,7 @@ struct Held {
 fn sets(job: &Job) -> [Held; 2] {
     let [.., all, rest] = groups(job);
     let (d, copies) = (job.degrees, job.copies());
-    let set = |params, units: f64, whole: Among, ranks: u32| {
+    let set = |params, frozen, units: f64, whole: Among, ranks: u32| {
         let Group { ranks: most, stride, .. } = whole.group;
         let ranks = ranks.clamp(1, most);
         let of = |ranks, stride| Among { group: Group::new(ranks, stride), ..whole };
@@ -345,11 +373,15 @@ fn sets(job: &Job) -> [Held; 2] {
             // Both holders of a stage sum its gradients, and share its shards.
             shard.group = shard.group.mirrored(d.tp * d.cp * d.dp * d.pp);
         }
-        Held { params, units: units.max(1.0), shard, others, copies }
+        let bytes = WIDTH * params + frozen;
+        Held { params, bytes, units: units.max(1.0), shard, others, copies }
     };
-    let (dense, routed) = held(job);
+    let ((dense, routed), (whole, experts)) = (trained(job), frozen(job));
     let (layers, moe) = (job.deepest(), job.deepest_experts());
-    [set(dense, layers, all, job.shard_size), set(routed, moe, rest, job.expert_shard_size())]
+    [
+        set(dense, whole, layers, all, job.shard_size),
+        set(routed, experts, moe, rest, job.expert_shard_size()),
+    ]
 }
 
 /// The sum of a tied embedding's gradients on the first stage and the last, after the last micro-batch
@@ -358,7 +390,8 @@ fn sets(job: &Job) -> [Held; 2] {
 fn tied(job: &Job, wires: &Log<'_, '_>) -> Result<f64> {
     use Schedule::{DualPipe, DualPipeV, ZeroBubbleV};
     let apart = !matches!(job.schedule, DualPipe | DualPipeV | ZeroBubbleV);
-    if job.degrees.pp < 2 || !job.model.tied || !apart || job.sharding.framework.is_torch() {
+    let trains = job.model.tied && job.adapters.is_none();
+    if job.degrees.pp < 2 || !trains || !apart || job.sharding.framework.is_torch() {
         return Ok(0.0);
     }
     let [.., ends, _, _] = groups(job);
@@ -367,7 +400,7 @@ fn tied(job: &Job, wires: &Log<'_, '_>) -> Result<f64> {
 }
 
 fn replicas(job: &Job, wires: &Log<'_, '_>, m: &mut Messages) -> Result<()> {
-    let (q, w) = (job.sharding.gradient, 2.0);
+    let q = job.sharding.gradient;
     let times = job.microbatches();
     let ahead = job.sharding.gathers && !job.overlap.none;
     let again = job.reshards();
@@ -382,19 +415,19 @@ fn replicas(job: &Job, wires: &Log<'_, '_>, m: &mut Messages) -> Result<()> {
     // What sums gradients and what gathers parameters, once a step; what units wait for in each forward and backward
     // pass.
     let [mut summed, mut gathered, mut forward, mut backward] = [0.0; 4];
-    for held in sets(job).into_iter().filter(|held| held.params > 0.0) {
-        let Held { params, units, shard, others, copies } = held;
+    for held in sets(job).into_iter().filter(|held| held.bytes > 0.0) {
+        let Held { params, bytes, units, shard, others, copies } = held;
         if job.sharding.gathers && !(job.accumulates() && again == Reshard::Never) {
-            let unit = params / units;
+            let (unit, whole) = (params / units, bytes / units);
             let calls = |each: f64| ("dp", each * units * times);
             let gathers = if again == Reshard::After { 2.0 } else { 1.0 };
-            let gather = wires.time(calls(gathers), AllGather, shard, w * unit)?;
+            let gather = wires.time(calls(gathers), AllGather, shard, whole)?;
             forward += units * times * gather;
             let mut each = (gathers - 1.0) * gather;
             if let Reshard::Among(ranks) = again {
                 let ranks = ranks.min(shard.group.ranks);
                 let near = Among { group: Group { ranks, ..shard.group }, ..shard };
-                each += wires.time(calls(1.0), AllGather, near, w * unit)?;
+                each += wires.time(calls(1.0), AllGather, near, whole)?;
             }
             if job.accumulates() {
                 let units = copies * units;
@@ -423,7 +456,7 @@ fn replicas(job: &Job, wires: &Log<'_, '_>, m: &mut Messages) -> Result<()> {
                 let sums = copies * sums;
                 summed += sums * wires.time(("dp", sums), sum, shard, q * params)?;
             }
-            gathered += copies * wires.time(("dp", copies), AllGather, shard, w * params)?;
+            gathered += copies * wires.time(("dp", copies), AllGather, shard, WIDTH * params)?;
         }
         let part = q * params / f64::from(shard.group.ranks);
         summed += copies * wires.time(("dp", copies), AllReduce, others, part)?;
@@ -465,7 +498,7 @@ fn parts(job: &Job, messages: &Messages, stages: &Stages, slower: f64) -> Vec<Pa
         }
     }
     let waits: f64 = sent.iter().filter(|p| p.what != "dp").map(|p| p.seconds).sum();
-    let (dense, routed) = held(job);
+    let (dense, routed) = trained(job);
     let shares = match job.sharding.shard {
         Shard::Nothing => (1.0 / job.copies(), 1.0 / job.copies()),
         _ => (f64::from(job.shard_size), f64::from(job.expert_shard_size())),

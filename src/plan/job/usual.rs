@@ -55,6 +55,12 @@ const CAPTURED: [(u32, u32, u32); 6] = [
     (4608, u32::MAX, 512),
 ];
 
+/// Whether an engine's release is this one or later; the newest, if none is named.
+pub(super) fn since(engine: &str, least: Release) -> bool {
+    let release = engine.split_once('@').map(|(_, release)| release.parse::<Release>());
+    release.is_none_or(|release| release.is_ok_and(|release| release >= least))
+}
+
 impl Server<'_> {
     pub fn usual(&self) -> Usual {
         match self.engine.split('@').next() {
@@ -64,23 +70,17 @@ impl Server<'_> {
         }
     }
 
-    /// Whether the release is this one or later; the newest, if none is named.
-    fn since(&self, least: Release) -> bool {
-        let release = self.engine.split_once('@').map(|(_, release)| release.parse::<Release>());
-        release.is_none_or(|release| release.is_ok_and(|release| release >= least))
-    }
-
     fn vllms(&self) -> Usual {
         let memory = self.device.capacity();
         let is_slow = self.device.name.starts_with("A100")
-            || self.device.name == "GB10" && self.since(Release(0, 33, 0));
+            || self.device.name == "GB10" && since(self.engine, Release(0, 33, 0));
         let (sequences, chunk) = match () {
-            () if memory >= 160.0 * GIB && self.since(Release(0, 28, 0)) => (1024, 16384),
+            () if memory >= 160.0 * GIB && since(self.engine, Release(0, 28, 0)) => (1024, 16384),
             () if memory >= 70.0 * GIB && !is_slow => (1024, 8192),
             () => (256, 2048),
         };
         // 0.18 has 0.9, 0.21 has 0.92.
-        Usual { sequences, chunk, share: if self.since(Release(0, 21, 0)) { 0.92 } else { 0.9 } }
+        Usual { sequences, chunk, share: if since(self.engine, Release(0, 21, 0)) { 0.92 } else { 0.9 } }
     }
 
     fn sglangs(&self) -> Usual {

@@ -29,6 +29,8 @@ pub(crate) struct Weights {
 }
 
 const WHOLE: Stored = Stored { bytes: 2.0, activations: 16 };
+/// With a scale of 8 bits for 32 weights.
+pub(crate) const MXFP4: Stored = Stored { bytes: 0.5 + 1.0 / 32.0, activations: 16 };
 const EIGHT: Stored = Stored { bytes: 1.0, activations: 8 };
 
 /// Integers with a scale of 16 bits for each group.
@@ -65,7 +67,7 @@ impl Weights {
         } else if has(&["w4afp8"]) {
             (grouped(4, 8, Some(128)), EIGHT)
         } else if has(&["mxfp4"]) {
-            (four(1.0 / 32.0, 16), WHOLE)
+            (MXFP4, WHOLE)
         } else if has(&["fp4"]) {
             (four(1.0 / 16.0, 4), WHOLE)
         } else if has(&["nf4"]) {

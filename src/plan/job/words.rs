@@ -145,6 +145,79 @@ impl FromStr for Recompute {
     }
 }
 
+/// Low-rank adapters beside products of a frozen model, which alone are trained (LoRA, arXiv 2106.09685).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Adapters {
+    pub rank: u32,
+    /// Whether each of [`ADAPTED`] has one.
+    pub modules: [bool; ADAPTED.len()],
+}
+
+/// Products that may have an adapter, as transformers names those of Llama.
+pub(crate) const ADAPTED: [&str; 7] =
+    ["q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"];
+
+/// Names of several of them: of all, and those of Megatron-LM and Phi-3.
+const GROUPS: [(&str, &[&str]); 10] = [
+    ("all", &ADAPTED),
+    ("all-linear", &ADAPTED),
+    ("attention", &["q_proj", "k_proj", "v_proj", "o_proj"]),
+    ("mlp", &["gate_proj", "up_proj", "down_proj"]),
+    ("linear_qkv", &["q_proj", "k_proj", "v_proj"]),
+    ("qkv_proj", &["q_proj", "k_proj", "v_proj"]),
+    ("linear_proj", &["o_proj"]),
+    ("linear_fc1", &["gate_proj", "up_proj"]),
+    ("gate_up_proj", &["gate_proj", "up_proj"]),
+    ("linear_fc2", &["down_proj"]),
+];
+
+/// From words such as `rank 16` (all products) or `rank 8 on q_proj, v_proj`.
+impl FromStr for Adapters {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        let refuse = || {
+            Error::input(format!("`{text}` does not say which adapters are trained"))
+                .help("write \"rank 16\", or \"rank 16 on q_proj, v_proj\"")
+        };
+        let (rank, on) = text.split_once(" on ").unwrap_or((text, "all"));
+        let rank = rank.trim().strip_prefix("rank").and_then(|rank| rank.trim().parse().ok());
+        let rank = rank.filter(|rank| *rank > 0).ok_or_else(refuse)?;
+        let mut modules = [false; ADAPTED.len()];
+        for word in on.split([',', ' ']).filter(|word| !word.is_empty()) {
+            let group = GROUPS.iter().find(|(name, _)| *name == word).map(|(_, group)| *group);
+            let one = ADAPTED.iter().position(|name| *name == word);
+            let one = one.map_or(&[][..], |at| &ADAPTED[at..=at]);
+            let group = group.unwrap_or(one);
+            if group.is_empty() {
+                return Err(Error::input(format!("`{word}` is not a product with an adapter")).help(
+                    format!("write some of {}, or all, attention, mlp", ADAPTED.join(", ")),
+                ));
+            }
+            for (has, name) in modules.iter_mut().zip(ADAPTED) {
+                *has |= group.contains(&name);
+            }
+        }
+        if modules == [false; ADAPTED.len()] {
+            return Err(refuse());
+        }
+        Ok(Self { rank, modules })
+    }
+}
+
+/// As it is written in a job's file.
+impl fmt::Display for Adapters {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "rank {}", self.rank)?;
+        if self.modules.contains(&false) {
+            let names = ADAPTED.iter().zip(self.modules).filter(|(_, has)| *has);
+            let names: Vec<&str> = names.map(|(name, _)| *name).collect();
+            write!(f, " on {}", names.join(", "))?;
+        }
+        Ok(())
+    }
+}
+
 /// The framework whose rules apply.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Framework {
