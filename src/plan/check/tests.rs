@@ -288,8 +288,8 @@ fn a_served_model_has_budgets() {
     assert!(decode.value.base().0 < prefill.value.base().0);
     let (low, high) = decode.band.unwrap();
     assert!(low.base().0 < decode.value.base().0 && decode.value.base().0 < high.base().0);
-    // 8 G of weights at 2 bytes over 2 GPUs, 2 GB beside, and 64 times 4096 tokens at 64 KiB.
-    let least = 16e9 / 2.0 + 2e9 + 64.0 * 4096.0 * 65536.0;
+    // 8 G of weights at 2 bytes over 2 GPUs, 2.9 GB beside, and 64 times 4096 tokens at 64 KiB.
+    let least = 16e9 / 2.0 + 2.9e9 + 64.0 * 4096.0 * 65536.0;
     assert!((memory.value.base().0 / least - 1.0).abs() < 0.02, "{}", memory.value);
     let what = |limit: &str| -> Vec<(String, Option<String>)> {
         judged(&[limit]).faults.into_iter().map(|f| (f.what, f.help)).collect()
@@ -573,7 +573,7 @@ fn what_does_not_fit_does_not_hold() {
         assert!(outcome.used_most.0 > 1.0 && outcome.note.contains("does not fit"), "{outcome:?}");
     }
     // vLLM's share of the 79.1 GiB of an H100.
-    let (fits, most) = (&checked.outcomes[5], 0.9 * 79.1 * f64::from(1 << 30));
+    let (fits, most) = (&checked.outcomes[5], 0.92 * 79.1 * f64::from(1 << 30));
     assert!(fits.standing == Standing::Holds && fits.value.base().0 <= most + 1.0, "{fits:?}");
 }
 

@@ -51,8 +51,13 @@ fn word<'t>(node: &'t Node<'_>, key: &str) -> Option<&'t str> {
     node.text(key).ok().filter(|text| !matches!(*text, "" | "no" | "none" | "null"))
 }
 
-fn fsdp(whole: &Node<'_>, draft: &mut Draft) -> Result<()> {
-    let of = |key: &str| word(whole.get("fsdp_config")?, key);
+/// Reads `fsdp_config`, whose keys have a prefix here, and none in a Trainer's.
+pub(super) fn fsdp(whole: &Node<'_>, draft: &mut Draft) -> Result<()> {
+    let of = |key: &str| {
+        let config = whole.get("fsdp_config")?;
+        let short = key.trim_start_matches("fsdp_");
+        word(config, key).or(word(config, short)).or(word(whole, key))
+    };
     let is = |key: &str| of(key).is_some_and(|text| text.eq_ignore_ascii_case("true"));
     let second = of("fsdp_version") == Some("2");
     let version = if second { "FSDP2" } else { "FSDP" };

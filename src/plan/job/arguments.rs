@@ -96,6 +96,11 @@ impl Arguments {
         self.found.extend(others);
     }
 
+    /// All keys with their values.
+    pub fn all(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.found.iter().map(|(key, value)| (key.as_str(), value.as_str()))
+    }
+
     pub fn get(&self, key: &str) -> Option<&str> {
         self.found.get(key).map(String::as_str)
     }

@@ -8,8 +8,8 @@ use std::str::FromStr;
 use super::files::{self, known};
 use super::words::width;
 use super::{
-    Degrees, Device, Dispatcher, Doing, Framework, Job, Overlap, Pins, Precision, Recompute,
-    Reshard, Schedule, Sharding, Stated, Transformer, Weights, memory,
+    Adapters, Degrees, Device, Dispatcher, Doing, Framework, Job, Overlap, Pins, Precision,
+    Recompute, Reshard, Schedule, Sharding, Stated, Transformer, Weights, memory,
 };
 use crate::base::collective::Collective;
 use crate::base::error::{Error, Result, advice};
@@ -308,7 +308,8 @@ impl Draft {
         let has = |key: &str| self.get(key).is_some();
         let trains = self.says_batch() || has("micro_batch") || has("sequence");
         let said = self.said("serve").unwrap_or(Some(false));
-        said.unwrap_or_else(|| of_servers().any(has) && !trains)
+        let stored = has(FROZEN) && !has("adapters");
+        said.unwrap_or_else(|| (of_servers().any(has) || stored) && !trains)
     }
 
     /// The given keys that have no effect on training.
@@ -462,7 +463,7 @@ impl Draft {
             shard_size: self.shard_size(degrees.replicas())?,
             reshard: self.read("reshard")?,
             degrees,
-            adapters: self.read("adapters")?,
+            adapters: self.adapters(model, &mut inferred)?,
             frozen: Weights::read(self.get(FROZEN), model.experts.is_some())?,
             sharding,
             global,
@@ -488,6 +489,11 @@ impl Draft {
             inferred,
         };
         check(&job)?;
+        if job.adapters.is_some() && job.frozen.products.bytes < 2.0 {
+            let what =
+                "frozen weights are widened to 16 bits for each product, which is not in the time";
+            job.inferred.push(what.to_owned());
+        }
         if job.launches_one_by_one() {
             job.inferred.push(
                 "layers of experts without CUDA graphs may wait for their host: the high end has 18 ms a layer".to_owned(),
@@ -505,6 +511,24 @@ impl Draft {
             job.inferred.push(format!("recompute {}: {why}", job.recompute));
         }
         Ok(job)
+    }
+
+    /// The adapters; of a model with experts those of attention, if all products are named.
+    fn adapters(
+        &self,
+        model: &Transformer,
+        inferred: &mut Vec<String>,
+    ) -> Result<Option<Adapters>> {
+        let Some(adapters) = self.read::<Adapters>("adapters")? else { return Ok(None) };
+        let few = Adapters { rank: adapters.rank, modules: Adapters::ATTENTION };
+        if model.adapted(adapters).is_some()
+            || model.adapted(few).is_none()
+            || adapters.modules.contains(&false)
+        {
+            return Ok(Some(adapters));
+        }
+        inferred.push("adapters of experts are not counted".to_owned());
+        Ok(Some(few))
     }
 
     /// The type of the large products, which the GPU has.

@@ -6,7 +6,7 @@ use toml::{Table, Value};
 
 use super::draft::Draft;
 use super::row::{Row, model, rows};
-use super::{accelerate, deepspeed, huggingface, megatron, serving, tensorrt, torchtitan};
+use super::{accelerate, deepspeed, huggingface, megatron, serving, tensorrt, torchtitan, trainer};
 use crate::base::error::{Error, Result, nearest};
 use crate::plan::table::{Files, joined};
 
@@ -74,6 +74,8 @@ fn read(files: &dyn Files, name: &str, left: &Cell<usize>) -> Result<Vec<Row>> {
         one(deepspeed::read(&text, name)?)
     } else if megatron::is(&text) {
         one(megatron::read(&text, name)?)
+    } else if trainer::is(&text, name) {
+        one(trainer::read(&text, name)?)
     } else if name.ends_with(".toml") {
         rows(&text, name)?
     } else if tensorrt::is(&text) {
@@ -107,8 +109,8 @@ const OTHERS: [(&str, &[&str]); 10] = [
     ),
     ("verl", &["actor_rollout_ref"]),
     ("OpenRLHF", &["openrlhf.cli"]),
-    ("Axolotl", &["\nsequence_len:", "axolotl train"]),
-    ("LLaMA-Factory", &["\nfinetuning_type:", "llamafactory-cli"]),
+    ("Axolotl", &["axolotl train", "axolotl.cli.train"]),
+    ("LLaMA-Factory", &["llamafactory-cli"]),
     ("Megatron-Bridge", &["megatron.bridge", "megatron-bridge"]),
     ("NeMo", &["nemo_run", "nemo.collections", "trainer.num_nodes="]),
     ("MaxText", &["ici_fsdp_parallelism", "ici_tensor_parallelism"]),
@@ -126,6 +128,10 @@ fn other(text: &str) -> Option<&'static str> {
 /// The refusal of a text that no reader takes.
 fn unread(text: &str) -> Error {
     match other(text) {
+        Some(name @ ("Axolotl" | "LLaMA-Factory")) => {
+            Error::input(format!("this starts {name}, but its keys are not here"))
+                .help("name the YAML that it is given")
+        }
         Some(name) => Error::input(format!("this is a configuration of {name}, which is not read"))
             .help("write the job in TOML: model, gpus, layout, batch, sharding, machine"),
         None => Error::input("this file is not a known kind of job").help(
@@ -143,9 +149,19 @@ pub(crate) fn beside(files: &dyn Files, file: &str, draft: Draft) -> Result<Draf
     below(files, file, draft, &Cell::new(MOST))
 }
 
+/// A file that another names: beside it, or where the command is, from which launchers start.
+fn beside_or_here(files: &dyn Files, file: &str, path: &str) -> String {
+    let beside = joined(file, path);
+    match files.text(&beside) {
+        Err(_) if files.text(path).is_ok() => path.to_owned(),
+        _ => beside,
+    }
+}
+
 fn below(files: &dyn Files, file: &str, mut draft: Draft, left: &Cell<usize>) -> Result<Draft> {
     if let Some(from) = draft.get("from").map(str::to_owned) {
-        let names: Vec<String> = from.split(',').map(|path| joined(file, path.trim())).collect();
+        let names: Vec<String> =
+            from.split(',').map(|path| beside_or_here(files, file, path.trim())).collect();
         for base in within(files, &names, left)? {
             draft = draft.over(&base.draft);
         }

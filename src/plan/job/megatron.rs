@@ -9,8 +9,8 @@ use super::draft::Draft;
 use super::files::{is_yaml, known};
 use super::model::{Attention, Experts, Linear, Small, Transformer};
 use super::pattern;
-use super::shell::{slurm, statements};
-use super::started::{Started, arguments, distinct, trainings};
+use super::shell::statements;
+use super::started::{Started, arguments, distinct, launched, trainings};
 use crate::base::error::{Error, Result};
 
 /// One of these is in every command that starts a training; Python takes both signs.
@@ -181,25 +181,7 @@ pub(super) fn read(text: &str, file: &str) -> Result<Draft> {
     {
         draft.put("chunks_per_stage", "1")?;
     }
-    // Without a launcher Slurm starts a rank for each GPU; torchrun's default is one node.
-    let [slurm_nodes, slurm_gpus, tasks] = slurm(text);
-    let (each, nodes) = (["nproc-per-node", "num-gpus"], ["nnodes", "num-nodes"]);
-    let mut lines = text.lines().filter(|line| !line.trim_start().starts_with('#'));
-    let launched = args.any(&each).or(args.any(&nodes)).is_some()
-        || lines.any(|line| line.contains("torchrun"));
-    let per_node = match args.any(&each) {
-        Some(_) => args.number(&each),
-        None => slurm_gpus.or(tasks.filter(|_| !launched)),
-    };
-    let nodes = match args.any(&nodes) {
-        Some(_) => args.number(&nodes),
-        // What Slurm is told elsewhere, or in other words, is asked for.
-        None => slurm_nodes.or((!text.contains("#SBATCH")).then_some(1)),
-    };
-    if let (Some(each), Some(nodes)) = (per_node, nodes) {
-        draft.put("gpus", each.saturating_mul(nodes).to_string())?;
-        draft.launched = Some(each);
-    }
+    launched(text, &args, &mut draft)?;
     if args.has("sequence-parallel") && tp > 1 {
         draft.put("sequence_parallel", "true")?;
     }

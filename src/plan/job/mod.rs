@@ -44,6 +44,7 @@ mod started;
 mod tensorrt;
 mod time;
 mod torchtitan;
+mod trainer;
 mod usual;
 mod weights;
 mod wires;
@@ -66,8 +67,8 @@ pub(crate) use time::{Estimate, Part, SIMILAR, anchored, estimate};
 pub(crate) use weights::Weights;
 pub(crate) use wires::Wires;
 pub(crate) use words::{
-    Adapters, Dispatcher, Framework, Modules, Offload, Overlap, Precision, Recompute, Reshard, Schedule,
-    Sharding, Stated,
+    Adapters, Dispatcher, Framework, Modules, Offload, Overlap, Precision, Recompute, Reshard,
+    Schedule, Sharding, Stated,
 };
 
 /// Degrees of parallelism; the order of ranks is tp, cp, dp, pp from the innermost out.

@@ -340,7 +340,8 @@ impl Transformer {
         let [q, kv] = [self.heads, kv_heads].map(|n| f64::from(n) * f64::from(head));
         let sides = [(h, q), (h, kv), (h, kv), (q, h), (h, ffn), (h, ffn), (ffn, h)];
         let feeds = |at: usize| at >= 4 && (self.experts.is_some() || !self.gated && at == 4);
-        if self.linear.is_some() || self.experts.is_some() && adapters.modules[4..].contains(&true) {
+        if self.linear.is_some() || self.experts.is_some() && adapters.modules[4..].contains(&true)
+        {
             return None;
         }
         let with = sides.iter().enumerate().filter(|(at, _)| adapters.modules[*at] && !feeds(*at));

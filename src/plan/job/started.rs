@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::arguments::Arguments;
 use super::draft::Draft;
-use super::shell::{SETTING, Statement, bare, value};
+use super::shell::{SETTING, Statement, bare, slurm, value};
 use crate::base::error::{Error, Result};
 
 /// A server that a file starts.
@@ -57,7 +57,11 @@ pub(super) fn started(all: &[Statement], starts: &[(&str, &'static str)]) -> Vec
     found
 }
 
-/// The commands of a script that start a training: they run Python, or `megatron` of ms-swift, with one of `flags`.
+/// Programs that start a training without naming a Python file: launchers, and those of ms-swift, LLaMA-Factory and TRL.
+const PROGRAMS: [&str; 6] =
+    ["megatron", "torchrun", "deepspeed", "swift", "llamafactory-cli", "trl"];
+
+/// The commands of a script that start a training: they run Python, or one of [`PROGRAMS`], with one of `flags`.
 /// What only holds such a command counts where none is run.
 pub(super) fn trainings(all: &[Statement], flags: &[&str]) -> Vec<Started> {
     let mut found: Vec<(Started, bool)> = Vec::new();
@@ -66,9 +70,7 @@ pub(super) fn trainings(all: &[Statement], flags: &[&str]) -> Vec<Started> {
         for command in commands(text) {
             let mut words = command.split(|c: char| c.is_whitespace() || "\"'({".contains(c));
             let named = words.clone().find(|word| !word.is_empty());
-            let runs = words.any(|word| {
-                word.ends_with(".py") || matches!(word, "megatron" | "torchrun" | "deepspeed")
-            });
+            let runs = words.any(|word| word.ends_with(".py") || PROGRAMS.contains(&word));
             if runs
                 && !named.is_some_and(|first| NAMING.contains(&first))
                 && flags.iter().any(|flag| command.contains(flag))
@@ -188,6 +190,41 @@ pub(super) fn arguments(started: &[&Started], all: &[Statement]) -> Arguments {
             && flags.all(|flag| words.contains(flag.trim_matches(['(', ')', '"', '\''])))
     });
     Arguments::read(inserted.cloned().chain(behind).chain(own.iter().cloned()).collect())
+}
+
+/// Puts the GPUs on which a script's launcher starts its training.
+///
+/// # Errors
+/// None of its own.
+pub(super) fn launched(text: &str, args: &Arguments, draft: &mut Draft) -> Result<()> {
+    // Without a launcher Slurm starts a rank for each GPU; torchrun's default is one node.
+    let [slurm_nodes, slurm_gpus, tasks] = slurm(text);
+    let (each, nodes) = (["nproc-per-node", "num-gpus"], ["nnodes", "num-nodes", "num-machines"]);
+    let mut lines = text.lines().filter(|line| !line.trim_start().starts_with('#'));
+    let launched = args.any(&each).or(args.any(&nodes)).is_some()
+        || lines.any(|line| line.contains("torchrun"));
+    let of_environment = |name: &str| {
+        let mut words = text.split(|c: char| c.is_whitespace() || c == ';');
+        words.find_map(|word| word.strip_prefix(name)?.strip_prefix('=')?.parse::<u32>().ok())
+    };
+    let stated = match args.any(&each) {
+        Some(_) => args.number(&each),
+        // ms-swift's and LLaMA-Factory's launchers take it from the environment.
+        None => of_environment("NPROC_PER_NODE").or(slurm_gpus).or(tasks.filter(|_| !launched)),
+    };
+    let nodes = match args.any(&nodes) {
+        Some(_) => args.number(&nodes),
+        // What Slurm is told elsewhere, or in other words, is asked for.
+        None => slurm_nodes.or((!text.contains("#SBATCH")).then_some(1)),
+    };
+    // Accelerate counts the processes of all nodes.
+    let all = args.number(&["num-processes"]);
+    let per_node = stated.or(all.zip(nodes).and_then(|(all, nodes)| all.checked_div(nodes)));
+    if let (Some(each), Some(nodes)) = (per_node.filter(|each| *each > 0), nodes) {
+        draft.put("gpus", each.saturating_mul(nodes).to_string())?;
+        draft.launched = Some(each);
+    }
+    Ok(())
 }
 
 /// The model behind a server's command: not the value of a flag, unless it has the slash of a repository.

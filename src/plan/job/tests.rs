@@ -159,8 +159,7 @@ fn what_vllm_refuses_does_not_fit() {
         let serve = draft.serve(&Machines::new(&BuiltIn)).unwrap();
         serve.fits(&serve.priced(&Wires::new(&Registry::builtin(), &serve.machine)).unwrap())
     };
-    let distilled =
-        "deepseek-ai/DeepSeek-R1-Distill-Qwen-14B -tp 2 --gpu-memory-utilization 0.98";
+    let distilled = "deepseek-ai/DeepSeek-R1-Distill-Qwen-14B -tp 2 --gpu-memory-utilization 0.98";
     let oss = "openai/gpt-oss-120b --gpu-memory-utilization 0.95 --max-num-batched-tokens 1024";
     for (text, machine, engine, expected) in [
         (distilled, "rtx-4090", "vllm@0.7.0", false),
@@ -855,7 +854,6 @@ fn accelerates_yaml_is_read() {
 fn a_configuration_of_another_program_is_named() {
     for (text, file, name) in [
         ("data.train_batch_size=64 actor_rollout_ref.rollout.name=sglang\n", "a.sh", "verl"),
-        ("a: 1\nbase_model: x/y\nsequence_len: 4096\n", "a.yml", "Axolotl"),
         ("python -m openrlhf.cli.train_sft --bf16\n", "a.sh", "OpenRLHF"),
     ] {
         let error = drafts(&OneText(text), &[file.to_owned()]).unwrap_err().to_string();
@@ -1419,7 +1417,8 @@ fn ends_of_a_pipeline_sum_a_tied_embedding() {
 #[test]
 fn adapters_alone_are_trained() {
     let of = |adapters: &str, sharding: &str| {
-        let mut draft = draft("j.toml", "model = \"llama3-8b\"\nmachine = \"dgx-h100\"\ngpus = 8\n");
+        let mut draft =
+            draft("j.toml", "model = \"llama3-8b\"\nmachine = \"dgx-h100\"\ngpus = 8\n");
         for (key, value) in [("sequence", "4096"), ("global_batch", "8"), ("recompute", "none")] {
             draft.put(key, value).unwrap();
         }
@@ -3332,4 +3331,48 @@ fn words_that_nothing_reads_are_refused() {
     }
     assert_eq!(serve("quantization", "fp8").unwrap().0, 1.0);
     assert_eq!(serve("cache_type", "fp8_e4m3").unwrap().1, 1.0);
+}
+
+/// A YAML or a script of Hugging Face's Trainer is read with the names and defaults of TRL, LLaMA-Factory, Axolotl and
+/// ms-swift; what is frozen, sharded and run again is as they have it.
+#[test]
+fn fine_tuning_is_read() {
+    let axolotl = "base_model: NousResearch/Meta-Llama-3.1-8B\nload_in_4bit: true\nadapter: qlora\nlora_r: 32\n\
+                   lora_target_linear: true\nlora_target_modules:\n  - q_proj\n  - v_proj\nsequence_len: 4096\n\
+                   sample_packing: true\nmicro_batch_size: 2\ngradient_accumulation_steps: 4\nbf16: auto\n\
+                   gradient_checkpointing: true\noptimizer: adamw_bnb_8bit\nattn_implementation: flash_attention_2\n\
+                   fsdp_version: 2\nfsdp_config:\n  state_dict_type: FULL_STATE_DICT\n  reshard_after_forward: true\n";
+    let factory = "model_name_or_path: Qwen/Qwen2.5-7B-Instruct\nstage: sft\nfinetuning_type: lora\nlora_target: all\n\
+                   cutoff_len: 2048\nper_device_train_batch_size: 1\ngradient_accumulation_steps: 8\nbf16: true\n";
+    let script = "NPROC_PER_NODE=8 \\\nswift sft --model Qwen/Qwen2.5-14B-Instruct --tuner_type full \\\n  \
+                  --per_device_train_batch_size 2 --gradient_accumulation_steps 1 --max_length 8192 \\\n  \
+                  --torch_dtype bfloat16 --deepspeed zero3 --use_liger_kernel true --packing true\n";
+    let of = |name: &str, text: &str| draft(name, text.to_owned().leak());
+    let key = |draft: &Draft, key: &str| draft.get(key).unwrap_or("").to_owned();
+    let found = of("a.yml", axolotl);
+    let keys = ["adapters", "weights_type", "sequence", "micro_batch", "accumulation", "recompute"];
+    let expected = ["rank 32", "nf4", "4096", "2", "4", "full"];
+    assert_eq!(keys.map(|k| key(&found, k)), expected);
+    assert_eq!(key(&found, "sharding"), "FSDP2, bf16 reduced");
+    assert!(found.unread.iter().any(|one| one.contains("adamw_bnb_8bit")), "{:?}", found.unread);
+    let found = of("f.yaml", factory);
+    let keys = ["adapters", "sharding", "recompute", "sequence"];
+    let expected = ["rank 8", "none, ddp, gradients in fp32", "full", "2048"];
+    assert_eq!(keys.map(|k| key(&found, k)), expected);
+    assert!(found.inferred.iter().any(|one| one.contains("packing")), "{:?}", found.inferred);
+    let found = of("s.sh", script);
+    let keys = ["gpus", "sequence", "sharding", "fused_loss", "adapters", "precision"];
+    let expected = ["8", "8192", "zero3, deepspeed", "true", "", "bf16"];
+    assert_eq!(keys.map(|k| key(&found, k)), expected);
+    let found = job("s.sh", script.to_owned().leak(), &[("machine", "dgx-h100")]);
+    assert_eq!((found.global, found.degrees.dp), (Some(16), 8));
+    let refused = |name: &str, text: &str| {
+        let names = [name.to_owned()];
+        drafts(&OneText(text), &names).err().unwrap().to_string()
+    };
+    let rewards = factory.replace("sft", "dpo");
+    assert!(refused("f.yaml", &rewards).contains("preferences or rewards (dpo)"));
+    let other = factory.replace("lora\n", "oft\n");
+    assert!(refused("f.yaml", &other).contains("training of `oft`"));
+    assert!(refused("s.sh", "llamafactory-cli train f.yaml\n").contains("LLaMA-Factory"));
 }

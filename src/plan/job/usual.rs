@@ -80,7 +80,11 @@ impl Server<'_> {
             () => (256, 2048),
         };
         // 0.18 has 0.9, 0.21 has 0.92.
-        Usual { sequences, chunk, share: if since(self.engine, Release(0, 21, 0)) { 0.92 } else { 0.9 } }
+        Usual {
+            sequences,
+            chunk,
+            share: if since(self.engine, Release(0, 21, 0)) { 0.92 } else { 0.9 },
+        }
     }
 
     fn sglangs(&self) -> Usual {

@@ -171,6 +171,11 @@ const GROUPS: [(&str, &[&str]); 10] = [
     ("linear_fc2", &["down_proj"]),
 ];
 
+impl Adapters {
+    /// Those of attention alone.
+    pub const ATTENTION: [bool; ADAPTED.len()] = [true, true, true, true, false, false, false];
+}
+
 /// From words such as `rank 16` (all products) or `rank 8 on q_proj, v_proj`.
 impl FromStr for Adapters {
     type Err = Error;
@@ -190,9 +195,11 @@ impl FromStr for Adapters {
             let one = one.map_or(&[][..], |at| &ADAPTED[at..=at]);
             let group = group.unwrap_or(one);
             if group.is_empty() {
-                return Err(Error::input(format!("`{word}` is not a product with an adapter")).help(
-                    format!("write some of {}, or all, attention, mlp", ADAPTED.join(", ")),
-                ));
+                return Err(Error::input(format!("`{word}` is not a product with an adapter"))
+                    .help(format!(
+                        "write some of {}, or all, attention, mlp",
+                        ADAPTED.join(", ")
+                    )));
             }
             for (has, name) in modules.iter_mut().zip(ADAPTED) {
                 *has |= group.contains(&name);
@@ -223,7 +230,7 @@ impl fmt::Display for Adapters {
 pub(crate) enum Framework {
     Megatron,
     DeepSpeed,
-    /// PyTorch's FSDP under Composer and others.
+    /// PyTorch's DDP and FSDP under Composer, Transformers and others.
     Fsdp,
     /// FSDP2, as in torchtitan.
     Fsdp2,
@@ -311,16 +318,17 @@ impl Sharding {
                 "write none, zero1, zero2, zero3 or fsdp, such as \"zero1, gradients in fp32\"",
             ));
         };
-        let framework =
-            if has("megatron") || !(fsdp || shard == Shard::Parameters || has("deepspeed")) {
-                Framework::Megatron
-            } else if has("fsdp2") {
-                Framework::Fsdp2
-            } else if fsdp {
-                Framework::Fsdp
-            } else {
-                Framework::DeepSpeed
-            };
+        let framework = if has("megatron")
+            || !(fsdp || has("ddp") || shard == Shard::Parameters || has("deepspeed"))
+        {
+            Framework::Megatron
+        } else if has("fsdp2") {
+            Framework::Fsdp2
+        } else if fsdp || has("ddp") {
+            Framework::Fsdp
+        } else {
+            Framework::DeepSpeed
+        };
         let narrow = has("states in bf16") || has("bf16 states");
         let summed = match text.split_once("gradients in ") {
             Some((_, of)) => Some(width(of.split([',', ' ']).next().unwrap_or(""))?),
@@ -349,6 +357,7 @@ impl Sharding {
             (Shard::Gradients, Framework::Fsdp2) => "fsdp2 grad-op",
             (_, Framework::Fsdp2) => "fsdp2",
             (_, Framework::Megatron) if self.gathers => "megatron fsdp",
+            (Shard::Nothing, Framework::Fsdp) => "ddp",
             (Shard::Gradients, Framework::Fsdp) => "fsdp grad-op",
             (_, Framework::Fsdp) => "fsdp",
             (Shard::Nothing, _) => "none",

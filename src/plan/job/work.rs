@@ -229,5 +229,10 @@ pub(crate) fn stages(job: &Job) -> Stages {
         let left = (layers - job.deepest() * (pp - 1.0)).max(0.0);
         slowest = slowest.max(work(job, left).seconds(job) + head);
     }
-    Stages { slowest, mean, core: deepest.core_seconds(job), forward: 1.0 / (passes(job) - if job.adapters.is_some() { 1.0 } else { 0.0 }) }
+    Stages {
+        slowest,
+        mean,
+        core: deepest.core_seconds(job),
+        forward: 1.0 / (passes(job) - if job.adapters.is_some() { 1.0 } else { 0.0 }),
+    }
 }
