@@ -251,7 +251,7 @@ fn advised(error: Error) -> Error {
         );
     }
     if error.is_unsupported() {
-        return error.or_help("leave out --algorithm and add --all, which lists what applies");
+        return error.or_help("collcost <collective> --all lists the algorithms that apply");
     }
     error
 }

@@ -952,17 +952,24 @@ fn a_log_of_other_gpus_is_not_judged() {
     }
 }
 
-/// What `-g 8` adds to small calls hides nothing that large ones show.
+/// What `-g 8` adds to small calls hides nothing that large ones show. A process on each of two nodes may be bound to a
+/// core.
 #[test]
 fn a_thread_of_many_gpus_hides_no_missing_nics() {
-    let mock = "mock all_gather_perf -b 8 -e 8G -f 4 -n 32 --on dgx-h100 --noise 1% --seed 3 \
-                --fault missing-nic=4 --fault straggler=100us";
-    let log = text(&collcost(&mock.split_whitespace().collect::<Vec<_>>()).stdout);
-    let many = file("many.log", &log.replace("nThread 1 nGpus 1", "nThread 1 nGpus 8"));
-    let (code, report) = report(&many, &["--on", "dgx-h100"]);
-    let run = &report["runs"][0];
-    assert_eq!((code, run["side"].as_str()), (1, Some("bandwidth")), "{report}");
-    assert!(run["causes"].to_string().contains("\"missing-nic\""), "{report}");
+    for (ranks, bound) in [("32", false), ("16", true)] {
+        let mock = format!(
+            "mock all_gather_perf -b 8 -e 8G -f 4 -n {ranks} --on dgx-h100 --noise 1% --seed 3 \
+             --fault missing-nic=4 --fault straggler=100us"
+        );
+        let log = text(&collcost(&mock.split_whitespace().collect::<Vec<_>>()).stdout);
+        let log = log.replace("nThread 1 nGpus 1", "nThread 1 nGpus 8");
+        let many = file(&format!("many-{ranks}.log"), &log);
+        let (code, report) = report(&many, &["--on", "dgx-h100"]);
+        let run = &report["runs"][0];
+        assert_eq!((code, run["side"].as_str()), (1, Some("bandwidth")), "{report}");
+        assert!(run["causes"].to_string().contains("\"missing-nic\""), "{report}");
+        assert_eq!(run["notes"].to_string().contains("--bind-to none"), bound, "{report}");
+    }
 }
 
 /// The noise of large sizes is not that of a single small one.

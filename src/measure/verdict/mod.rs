@@ -125,6 +125,11 @@ const SURE: f64 = 1.6;
 /// A type that a switch does not reduce takes up to this much longer, as a logarithm.
 const NOT_ADDED: f64 = 0.3;
 
+/// A process for all GPUs of a node (`--bind-to` of Open MPI's mpirun): nine such runs on two nodes, with all proxies of
+/// NCCL on one core, took two to ten times as long for 512 KiB to 8 MiB (mit-orcd and mghpcc on GitHub).
+const BOUND: &str = "mpirun binds a process to one core if it starts no more than two: with one a node, repeat with \
+                     --bind-to none";
+
 /// Few curves of rooted calls over several nodes were published, and they differ by a factor of 2.4.
 const ROOTED: f64 = 0.8;
 
@@ -590,6 +595,9 @@ impl<'a> Judge<'a> {
                      which that adds little"
                         .to_owned(),
                 );
+                if self.query.placement.nodes() == 2 {
+                    notes.push(BOUND.to_owned());
+                }
                 return Verdict { points: slow.points, notes, ..verdict };
             }
         }

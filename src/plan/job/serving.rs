@@ -271,15 +271,15 @@ fn draft(args: &Arguments, engine: &str, called: Option<&str>, text: &str) -> Re
         draft.put("fused_norm", fused.to_string())?;
     }
     if matches!(args.any(&["dtype"]), Some("float32" | "float")) {
-        draft.inferred.push("without elements of 32 bits, which have no price here".to_owned());
+        draft.inferred.push("priced with elements of 16 bits, not of 32".to_owned());
     }
     for (flags, what) in UNPRICED {
         if flags.iter().any(|flag| args.has_part(flag)) {
-            draft.inferred.push(format!("without {what}, which has no price here"));
+            draft.inferred.push(format!("priced without {what}"));
         }
     }
     if args.any(&["cuda-graph-backend-decode"]) == Some("disabled") {
-        let what = "without the host's launch of each kernel, which has no price here";
+        let what = "priced without the host's launch of each kernel";
         draft.inferred.push(what.to_owned());
     }
     draft.inferred.extend(args.open());
@@ -339,7 +339,7 @@ fn put_sizes(args: &Arguments, draft: &mut Draft, groups: u32) -> Result<()> {
         }
     }
     if args.any(&["performance-mode"]) == Some("throughput") {
-        let what = "without twice the sequences and the chunk of --performance-mode: set both";
+        let what = "priced without twice the sequences and the chunk of --performance-mode: set both";
         draft.inferred.push(what.to_owned());
     }
     Ok(())

@@ -70,7 +70,7 @@ pub(super) fn read(files: &dyn Files, text: &str, file: &str) -> Result<Draft> {
         Some(path) => match written(text, path).or_else(|| files.text(&joined(file, path)).ok()) {
             Some(yaml) => own = options(&yaml),
             None => {
-                draft.inferred.push(format!("without the options of {path}, which is not there"))
+                draft.inferred.push(format!("priced without the options of {path}, which is not there"))
             }
         },
         None => {}
@@ -134,7 +134,7 @@ pub(super) fn read(files: &dyn Files, text: &str, file: &str) -> Result<Draft> {
     };
     for (keys, what) in UNPRICED {
         if args.any(keys).is_some_and(|value| value != "1") {
-            draft.inferred.push(format!("without {what}, which has no price here"));
+            draft.inferred.push(format!("priced without {what}"));
         }
     }
     Ok(draft)
