@@ -16,7 +16,7 @@ else:
 
 __all__ = [
     "Error", "__version__", "bucket", "check", "choose", "compare", "crossover", "expect", "explain", "ideal",
-    "machine", "names", "plan", "price", "simulate", "times",
+    "jobs", "machine", "names", "plan", "price", "server", "simulate", "times",
 ]
 
 __version__: str
@@ -147,6 +147,12 @@ def crossover(collective: str, **with_: _Value) -> _Report:
 
 def plan(file: _File) -> _Report:
     """The collectives of the steps in a file."""
+
+def jobs(*files: _File, **set: _Value) -> _Report:
+    """The training jobs of configurations; keywords override their keys."""
+
+def server(*files: _File, **set: _Value) -> _Report:
+    """The same of what serves a model: memory, a decode step and a prefill."""
 
 def bucket(gradients: _Numbers, rule: str = "ddp", **with_: _Value) -> _Report:
     """Gradients of 32 bits, by their bytes in the order of registration, fused by a rule and priced."""

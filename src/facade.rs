@@ -1,4 +1,4 @@
-//! The public interface: a [`Question`] and eleven functions.
+//! The public interface: a [`Question`] and fourteen functions.
 //!
 //! Everything they return is plain data. Names with `expect…` are times that real runs are expected
 //! to take; ideal ones are prices of a schedule in the α-β model.
@@ -6,7 +6,9 @@
 use std::num::NonZeroU32;
 
 use crate::answer::explain::Explanation;
+use crate::answer::job::Jobs;
 use crate::answer::plan::Plan;
+use crate::answer::serve::ServeView;
 use crate::answer::{Intervals, Row};
 use crate::base::collective::Collective;
 use crate::base::error::{Error, Result};
@@ -64,12 +66,25 @@ impl Question {
     /// # Errors
     /// As [`machine`].
     pub fn on(self, name: &str) -> Result<Self> {
-        Ok(Self { machine: Some(machine(name)?), ..self })
+        Ok(self.machine(machine(name)?))
+    }
+
+    /// On a machine that a program has: read by [`Profile::parse`], or built in, by [`Profile::builtin`], which opens no file.
+    #[must_use]
+    pub fn machine(self, machine: Profile) -> Self {
+        Self { machine: Some(machine), ..self }
     }
 
     /// On links with one α and one rate, without a machine.
     #[must_use]
     pub fn links(mut self, alpha: Seconds, bandwidth: Bandwidth) -> Self {
+        let link = Bandwidth::checked(bandwidth.0).filter(|_| (0.0..=1e9).contains(&alpha.0));
+        if link.is_none() {
+            let what = format!("no link takes {alpha} and carries {bandwidth}");
+            self.refused.get_or_insert(
+                Error::input(what).help("give an α of 0 or more and a rate above 0"),
+            );
+        }
         (self.said.given.alpha, self.said.given.bandwidth) = (Some(alpha), Some(bandwidth));
         self
     }
@@ -122,7 +137,7 @@ impl Question {
             return Err(refused.clone());
         }
         self.collective.sized(Some(self.size.possible()?))?;
-        let named = self.machine.clone().map(|profile| (profile, "on"));
+        let named = self.machine.clone().map(|profile| (profile, "--on"));
         let mut query = self.said.query(named, self.collective, self.size)?;
         if let Some((_, error)) = self.said.idle(&query, |_| true) {
             return Err(error);
@@ -163,6 +178,29 @@ pub fn expect(question: &Question) -> Result<Expect> {
     Ok(Expect::new(&Expecting::new(&Registry::builtin(), &query)?, query.size))
 }
 
+/// The same for several sizes, prepared once: a size takes less than a microsecond then.
+///
+/// ```
+/// use collcost::{Bytes, Collective, Question};
+///
+/// let question = Question::new(Collective::AllReduce, Bytes(0)).on("dgx-h100")?.ranks(8);
+/// let [small, large] = collcost::times(&question, &[Bytes(1 << 10), Bytes(1 << 30)])?[..] else { panic!() };
+/// assert!(small.time_s < large.time_s);
+/// # Ok::<(), collcost::Error>(())
+/// ```
+///
+/// # Errors
+/// As [`expect`].
+pub fn times(question: &Question, sizes: &[Bytes]) -> Result<Vec<Expect>> {
+    let (registry, query) = (Registry::builtin(), question.query()?);
+    let expecting = Expecting::new(&registry, &query)?;
+    let one = |size: &Bytes| {
+        question.collective.sized(Some(size.possible()?))?;
+        Ok(Expect::new(&expecting, *size))
+    };
+    sizes.iter().map(one).collect()
+}
+
 /// Every algorithm that applies with its ideal price, the cheapest first.
 ///
 /// ```
@@ -183,7 +221,8 @@ pub fn ideal(question: &Question) -> Result<Vec<Row>> {
     Ok(cost.algorithms.into_iter().filter(|row| row.applies).collect())
 }
 
-/// The ideal price of one algorithm, by its id or another name.
+/// The ideal price of one algorithm, by its id, or by another name that `collcost list algorithms` has: NCCL's `Ring` is a
+/// ring over each rail, `ring` is one ring.
 ///
 /// ```
 /// use collcost::{Bandwidth, Bytes, Collective, Question, Seconds};
@@ -260,11 +299,14 @@ pub fn explain(question: &Question, algorithm: &str) -> Result<Explanation> {
 /// ```
 ///
 /// # Errors
-/// As [`expect`]; one rank; a call of 0 bytes; a time that is not above 0.
+/// As [`expect`]; no times; one rank; a call of 0 bytes; a time that is not above 0.
 pub fn compare(question: &Question, times: &[(Bytes, Seconds)]) -> Result<Verdict> {
     let query = question.query()?;
     let times = times.iter().map(|&(size, time)| Typed::Time(time).call(&query, size));
     let times = times.collect::<Result<Vec<_>>>()?;
+    if times.is_empty() {
+        return Err(Error::input("no times to compare").help("give a size and its time"));
+    }
     let facts =
         Facts { typed: times.first().map(|&(_, time)| Typed::Time(time)), ..Facts::default() };
     judge(&Registry::builtin(), &query, None, false, &times, &facts)
@@ -290,7 +332,8 @@ pub fn crossover(question: &Question) -> Result<Intervals> {
     answer::over_sizes(&Registry::builtin(), &question.query()?, &[])
 }
 
-/// The collectives of the steps in a file as described in `docs/reference/plans.md`.
+/// The collectives of the steps in a file: its tables `[step.NAME]`, as described in `docs/reference/plans.md`. Jobs are
+/// planned by [`jobs`] and [`server`].
 ///
 /// ```no_run
 /// let steps = collcost::plan("plan.toml")?.steps;
@@ -308,8 +351,53 @@ pub fn plan(file: &str) -> Result<Plan> {
     answer::plan::plan(&Registry::builtin(), &loaded, &steps::Tweak::default(), false)
 }
 
+/// The training jobs of configurations, such as a launch script and a `config.json`; `set` overrides their keys, as
+/// `collcost plan FILE --set KEY=VALUE` does.
+///
+/// ```no_run
+/// let found = collcost::jobs(&["train.sh"], &[("machine", "dgx-h100")])?;
+/// assert!(found.jobs[0].fits);
+/// # Ok::<(), collcost::Error>(())
+/// ```
+///
+/// # Errors
+/// A file that cannot be read; a value that is missing, by name; a file that starts a server.
+pub fn jobs(files: &[&str], set: &[(&str, &str)]) -> Result<Jobs> {
+    asked(files, set, |asked| answer::job::jobs(&Registry::builtin(), &Disk, asked))
+}
+
+/// The same of what serves a model: memory, a decode step and a prefill.
+///
+/// ```no_run
+/// let served = collcost::server(&["serve.sh"], &[("machine", "dgx-h100")])?;
+/// assert!(served.fits && served.cache_tokens > 1e5);
+/// # Ok::<(), collcost::Error>(())
+/// ```
+///
+/// # Errors
+/// As [`jobs`]; a file that starts a training.
+pub fn server(files: &[&str], set: &[(&str, &str)]) -> Result<ServeView> {
+    asked(files, set, |asked| {
+        answer::job::served(&Registry::builtin(), &Disk, asked)?.ok_or_else(|| {
+            Error::input("these files start a training, not a server")
+                .at(files.join(", "))
+                .help("jobs() plans it")
+        })
+    })
+}
+
+fn asked<T>(
+    files: &[&str],
+    set: &[(&str, &str)],
+    answer: impl FnOnce(&answer::job::Asked<'_>) -> Result<T>,
+) -> Result<T> {
+    let files: Vec<String> = files.iter().map(|&file| file.to_owned()).collect();
+    let set: Vec<_> = set.iter().map(|&(key, value)| (key.to_owned(), value.to_owned())).collect();
+    answer(&answer::job::Asked { files: &files, set: &set, anchor: None })
+}
+
 /// Gradients of 32 bits, in the order of registration, fused by a rule (`ddp`, `megatron`,
-/// `deepspeed`, `xla`, …) and priced as all-reduces of `question`.
+/// `deepspeed`, `xla`, …) and priced as calls of `question`, whose size does not count.
 ///
 /// ```
 /// use collcost::{Bytes, Collective, Question};
@@ -330,12 +418,15 @@ pub fn bucket(
     let registry = Registry::builtin();
     let query = question.query()?;
     let expecting = Expecting::new(&registry, &query)?;
+    for gradient in gradients {
+        gradient.possible()?;
+    }
     let tensor = |(i, &bytes)| Tensor::new(&format!("tensor {i}"), bytes);
     let gradients = Gradients::Tensors(gradients.iter().enumerate().map(tensor).collect());
     answer::bucket::bucket(&gradients, &Rule::named(rule)?, Some((&query, &expecting)), None)
 }
 
-/// Simulates the schedule of an algorithm, or of what the library runs, message by message.
+/// Simulates the schedule of an algorithm, or of what the library runs, message by message, without the launch of a call.
 ///
 /// ```
 /// use collcost::{Bandwidth, Bytes, Collective, Question, Seconds};
@@ -371,6 +462,30 @@ mod tests {
         assert!(by_file.starts_with("nvls_tree") && own.starts_with("Tree/LL"), "{by_file} {own}");
         let refused = choose(&question, "rules-file:/nowhere").unwrap_err().to_string();
         assert!(refused.contains("`/nowhere` cannot be read"), "{refused}");
+    }
+
+    /// A profile that a program has is a machine; links that nothing has are refused; training and serving have plans.
+    #[test]
+    fn a_program_has_its_own_machine() {
+        let question = Question::new(Collective::AllReduce, Bytes(1 << 20)).ranks(8);
+        let built_in = question.clone().machine(Profile::builtin("dgx-h100").unwrap());
+        let named = question.clone().on("dgx-h100").unwrap();
+        assert_eq!(expect(&built_in).unwrap().time_s, expect(&named).unwrap().time_s);
+        let alone = expect(&named).unwrap().time_s;
+        assert_eq!(times(&named, &[Bytes(1 << 20)]).unwrap()[0].time_s, alone);
+        assert!(machine("/nowhere.toml").unwrap_err().is_profile());
+        for (alpha, rate) in [(f64::NAN, 1e9), (-1.0, 1e9), (0.0, -1.0), (1e-6, 0.0), (1e-6, 1e300)]
+        {
+            let linked = question.clone().links(Seconds(alpha), Bandwidth(rate));
+            assert!(expect(&linked).is_err(), "{alpha} {rate}");
+        }
+        assert!(compare(&named, &[]).is_err());
+        let job = jobs(&["tests/data/jobs/llama3-70b.toml"], &[("micro_batch", "2")]).unwrap();
+        assert_eq!((job.jobs.len(), job.jobs[0].gpus), (1, 64));
+        let served = server(&["tests/data/jobs/serve.sh"], &[("machine", "dgx-h100")]).unwrap();
+        assert!(served.fits && served.cache_tokens > 1e5, "{served:?}");
+        let refused = server(&["tests/data/jobs/llama3-70b.toml"], &[]).unwrap_err().to_string();
+        assert!(refused.contains("not a server"), "{refused}");
     }
 
     /// What the command refuses, the library refuses too, instead of answering another question.

@@ -17,9 +17,9 @@
 //! # Ok::<(), collcost::Error>(())
 //! ```
 //!
-//! The stable interface is a [`Question`] and eleven functions: [`machine()`], [`expect`],
-//! [`ideal`], [`price`], [`choose`], [`explain`], [`compare`], [`crossover`], [`plan()`],
-//! [`bucket`], [`simulate`]. The modules behind them are open to programs that bring their own
+//! The stable interface is a [`Question`] and fourteen functions: [`machine()`], [`expect`], [`times`],
+//! [`ideal`], [`price`], [`choose`], [`explain`], [`compare`], [`crossover`], [`plan()`], [`jobs`],
+//! [`server`], [`bucket`], [`simulate`]. The modules behind them are open to programs that bring their own
 //! algorithm or profile (`examples`), change between releases, and are not on these pages.
 //!
 //! The engine takes values and returns values: it does not print or read the environment.
@@ -62,15 +62,17 @@ mod facade;
 
 pub use answer::bucket::Buckets;
 pub use answer::explain::Explanation;
+pub use answer::job::Jobs;
 pub use answer::plan::Plan;
+pub use answer::serve::ServeView;
 pub use answer::{Intervals, Row};
 pub use base::collective::Collective;
 pub use base::error::{Error, Result};
 pub use base::quantity::{Bandwidth, Bytes, Ratio, Seconds};
 pub use cost::simulate::Outcome;
 pub use facade::{
-    Question, bucket, choose, compare, crossover, expect, explain, ideal, machine, plan, price,
-    simulate,
+    Question, bucket, choose, compare, crossover, expect, explain, ideal, jobs, machine, plan,
+    price, server, simulate, times,
 };
 pub use library::Choice;
 pub use machine::profile::Profile;

@@ -249,6 +249,44 @@ pub fn plan(py: Python<'_>, file: PathBuf) -> PyResult<Py<PyAny>> {
     report(py, || collcost_core::plan(file))
 }
 
+/// The training jobs of configurations; keywords override their keys.
+#[pyfunction]
+#[pyo3(signature = (*files, **set))]
+pub fn jobs(
+    py: Python<'_>,
+    files: Vec<PathBuf>,
+    set: Option<&Bound<'_, PyDict>>,
+) -> PyResult<Py<PyAny>> {
+    planned(py, &files, set, collcost_core::jobs)
+}
+
+/// The same of what serves a model: memory, a decode step and a prefill.
+#[pyfunction]
+#[pyo3(signature = (*files, **set))]
+pub fn server(
+    py: Python<'_>,
+    files: Vec<PathBuf>,
+    set: Option<&Bound<'_, PyDict>>,
+) -> PyResult<Py<PyAny>> {
+    planned(py, &files, set, collcost_core::server)
+}
+
+fn planned<T: serde::Serialize>(
+    py: Python<'_>,
+    files: &[PathBuf],
+    set: Option<&Bound<'_, PyDict>>,
+    plan: fn(&[&str], &[(&str, &str)]) -> Result<T, Fault>,
+) -> PyResult<Py<PyAny>> {
+    let files: Vec<&str> = files.iter().map(|file| name_of(file)).collect::<PyResult<_>>()?;
+    let one = |(key, value): (Bound<'_, PyAny>, Bound<'_, PyAny>)| {
+        Ok((key.cast::<PyString>()?.to_string(), text(&value)?))
+    };
+    let set: Vec<(String, String)> =
+        set.into_iter().flat_map(|set| set.iter()).map(one).collect::<PyResult<_>>()?;
+    let set: Vec<(&str, &str)> = set.iter().map(|(key, value)| (&**key, &**value)).collect();
+    report(py, || plan(&files, &set))
+}
+
 /// Gradients of 32 bits, by their bytes in the order of registration, fused by a rule and priced.
 #[pyfunction]
 #[pyo3(signature = (gradients, rule="ddp", **with_))]

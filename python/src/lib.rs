@@ -91,6 +91,8 @@ fn collcost(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(facade::compare, module)?)?;
     module.add_function(wrap_pyfunction!(facade::crossover, module)?)?;
     module.add_function(wrap_pyfunction!(facade::plan, module)?)?;
+    module.add_function(wrap_pyfunction!(facade::jobs, module)?)?;
+    module.add_function(wrap_pyfunction!(facade::server, module)?)?;
     module.add_function(wrap_pyfunction!(facade::bucket, module)?)?;
     module.add_function(wrap_pyfunction!(facade::simulate, module)?)
 }

@@ -118,6 +118,12 @@ def test_every_function_of_the_facade_answers():
         file = pathlib.Path(folder) / "plan.toml"
         file.write_text('[step.a]\npreset = "fsdp-7b"\n')
         assert collcost.plan(str(file))["steps"][0]["step_s"] > 0
+        serve = pathlib.Path(folder) / "serve.sh"
+        serve.write_text("vllm serve meta-llama/Llama-3.1-8B-Instruct --max-model-len 8192\n")
+        assert collcost.server(serve, machine="dgx-h100")["fits"]
+        job = pathlib.Path(folder) / "job.toml"
+        job.write_text('model = "llama3-8b"\ngpus = 8\nsharding = "zero1"\nbatch = { global = 64, sequence = 4096 }\n')
+        assert collcost.jobs(job, machine="dgx-h100", micro_batch=2)["jobs"][0]["gpus"] == 8
         own = pathlib.Path(folder) / "m.toml"
         own.write_text('schema = 1\nname = "m"\ntitle = "m"\nnode = "hgx-h100"\n')
         assert collcost.machine(str(own))["origin"] == str(own)

@@ -170,6 +170,12 @@ impl Error {
         self.0.kind == Kind::Unknown
     }
 
+    /// Whether a machine description cannot be used.
+    #[must_use]
+    pub fn is_profile(&self) -> bool {
+        self.0.kind == Kind::Profile
+    }
+
     /// Whether something cannot be run on this machine in its present state.
     #[must_use]
     pub fn is_environment(&self) -> bool {

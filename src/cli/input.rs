@@ -14,10 +14,8 @@ use collcost::base::encoding;
 use collcost::base::error::{Error, Result};
 use collcost::base::quantity::Bytes;
 use collcost::measure::logs::Input;
+use collcost::plan::table::LONGEST;
 use flate2::bufread::GzDecoder;
-
-/// The longest text that is read as a whole.
-const TEXT: u64 = 128 << 20;
 
 /// The longest log, which is read line by line.
 const LOG: u64 = 4 << 30;
@@ -37,7 +35,7 @@ const UNPACKED: u64 = 8 << 20;
 /// # Errors
 /// The system's; a file that is not text, or is too long.
 pub(super) fn text(file: impl AsRef<Path>) -> io::Result<String> {
-    whole(File::open(file)?, TEXT)
+    whole(File::open(file)?, LONGEST)
 }
 
 /// The same of a file that was named at `place`.
@@ -58,7 +56,7 @@ pub(super) fn text_at(place: impl Into<String>, file: impl AsRef<Path>) -> Resul
 /// As [`text`].
 pub(super) fn standard() -> io::Result<String> {
     static READ: OnceLock<io::Result<String>> = OnceLock::new();
-    match READ.get_or_init(|| whole(io::stdin(), TEXT)) {
+    match READ.get_or_init(|| whole(io::stdin(), LONGEST)) {
         Ok(text) => Ok(text.clone()),
         Err(e) => Err(io::Error::new(e.kind(), e.to_string())),
     }
@@ -70,7 +68,7 @@ pub(super) fn standard() -> io::Result<String> {
 /// The system's; a file that is not text from its beginning, or is too long.
 pub(super) fn lossy(file: impl AsRef<Path>) -> io::Result<String> {
     let mut bytes = Vec::new();
-    Bounded::new(File::open(file)?, TEXT).read_to_end(&mut bytes)?;
+    Bounded::new(File::open(file)?, LONGEST).read_to_end(&mut bytes)?;
     encoding::refuse(&bytes[..bytes.len().min(HEAD)])?;
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
@@ -81,7 +79,7 @@ pub(super) fn lossy(file: impl AsRef<Path>) -> io::Result<String> {
 /// The system's; a file that is too long.
 pub(super) fn bytes(file: impl AsRef<Path>) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
-    Bounded::new(File::open(file)?, TEXT).read_to_end(&mut bytes)?;
+    Bounded::new(File::open(file)?, LONGEST).read_to_end(&mut bytes)?;
     Ok(bytes)
 }
 
@@ -244,7 +242,7 @@ pub(super) fn log_text(file: &str) -> io::Result<String> {
         "-" => Box::new(io::stdin().lock()),
         _ => Box::new(File::open(file)?),
     };
-    whole(unpacked(input)?, TEXT)
+    whole(unpacked(input)?, LONGEST)
 }
 
 /// The unpacked contents of gzip, or the bytes unchanged.

@@ -275,6 +275,13 @@ impl FromStr for Seconds {
     }
 }
 
+impl Bandwidth {
+    /// A rate that a link can have.
+    pub(crate) fn checked(rate: f64) -> Option<Self> {
+        (1e-3..=1e24).contains(&rate).then_some(Self(rate))
+    }
+}
+
 impl FromStr for Bandwidth {
     type Err = Error;
 
@@ -301,11 +308,11 @@ impl FromStr for Bandwidth {
             Error::input(format!("`{text}` is not a bandwidth: unit `{unit}` is unknown"))
                 .help(ACCEPTED)
         })?;
-        if number <= 0.0 {
-            return Err(Error::input(format!("`{text}` is not a bandwidth: it must be above 0"))
-                .help(ACCEPTED));
-        }
-        Ok(Self(number * scale))
+        Self::checked(number * scale).ok_or_else(|| {
+            let what =
+                if number > 0.0 { "no link is so fast or slow" } else { "it must be above 0" };
+            Error::input(format!("`{text}` is not a bandwidth: {what}")).help(ACCEPTED)
+        })
     }
 }
 
@@ -481,14 +488,17 @@ pub(crate) fn without_zeros(text: &str) -> &str {
 
 /// Whole numbers unchanged, others with enough decimals for three to four digits.
 fn write_short(f: &mut fmt::Formatter<'_>, value: f64, unit: &str) -> fmt::Result {
-    if let Some(decimals) = f.precision() {
-        return write!(f, "{value:.decimals$} {unit}");
+    let text = match f.precision() {
+        Some(decimals) => format!("{value:.decimals$} {unit}"),
+        None if value == value.round() && value.abs() < 1e15 => format!("{value:.0} {unit}"),
+        None => format!("{} {unit}", without_zeros(&format!("{value:.*}", decimals(value)))),
+    };
+    // Not `pad`, which would cut at the precision.
+    let width = f.width().unwrap_or(0);
+    match f.align() {
+        Some(fmt::Alignment::Left) => write!(f, "{text:<width$}"),
+        _ => write!(f, "{text:>width$}"),
     }
-    if value == value.round() && value.abs() < 1e15 {
-        return write!(f, "{value:.0} {unit}");
-    }
-    let text = format!("{value:.*}", decimals(value));
-    write!(f, "{} {unit}", without_zeros(&text))
 }
 
 impl From<Bytes> for Volume {

@@ -339,7 +339,8 @@ fn put_sizes(args: &Arguments, draft: &mut Draft, groups: u32) -> Result<()> {
         }
     }
     if args.any(&["performance-mode"]) == Some("throughput") {
-        let what = "priced without twice the sequences and the chunk of --performance-mode: set both";
+        let what =
+            "priced without twice the sequences and the chunk of --performance-mode: set both";
         draft.inferred.push(what.to_owned());
     }
     Ok(())

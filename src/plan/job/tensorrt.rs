@@ -69,9 +69,9 @@ pub(super) fn read(files: &dyn Files, text: &str, file: &str) -> Result<Draft> {
         _ if !text.contains(COMMAND) => own = options(text),
         Some(path) => match written(text, path).or_else(|| files.text(&joined(file, path)).ok()) {
             Some(yaml) => own = options(&yaml),
-            None => {
-                draft.inferred.push(format!("priced without the options of {path}, which is not there"))
-            }
+            None => draft
+                .inferred
+                .push(format!("priced without the options of {path}, which is not there")),
         },
         None => {}
     }

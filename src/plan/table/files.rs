@@ -1,5 +1,6 @@
 //! Access to profiles, other files and results. The engine asks; its caller answers.
 
+use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use crate::base::encoding;
@@ -83,14 +84,14 @@ impl Files for Disk {
         if !crate::plan::config::is_file(name) {
             return Profile::builtin(name);
         }
-        let text = std::fs::read(name).and_then(encoding::text).map_err(|e| {
+        let text = whole(name).and_then(encoding::text).map_err(|e| {
             Error::profile(format!("the profile cannot be read: {e}")).at(name.to_owned())
         })?;
         super::with_files(Profile::parse(&text, name)?, name, &|path| self.text(path))
     }
 
     fn text(&self, path: &str) -> Result<String> {
-        std::fs::read(path).and_then(encoding::text).map_err(|e| unreadable(path, &e))
+        whole(path).and_then(encoding::text).map_err(|e| unreadable(path, &e))
     }
 
     fn matching(&self, pattern: &str) -> Result<Vec<String>> {
@@ -114,6 +115,19 @@ impl Files for Disk {
         Ok(found.iter().map(|path| path.to_string_lossy().into_owned()).collect())
     }
 }
+
+/// The bytes of a file, of which no text has more than 128 MiB.
+fn whole(path: &str) -> std::io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    let read = std::fs::File::open(path)?.take(LONGEST + 1).read_to_end(&mut bytes)?;
+    match read as u64 > LONGEST {
+        true => Err(std::io::Error::other("it has more than 128 MiB")),
+        false => Ok(bytes),
+    }
+}
+
+/// Bytes of the longest text that is read as a whole.
+pub const LONGEST: u64 = 128 << 20;
 
 /// Whether a name matches a pattern, in which every `*` matches any characters.
 fn fits(pattern: &str, name: &str) -> bool {
