@@ -308,14 +308,13 @@ impl Draft {
         let has = |key: &str| self.get(key).is_some();
         let trains = self.says_batch() || has("micro_batch") || has("sequence");
         let said = self.said("serve").unwrap_or(Some(false));
-        let stored = has(FROZEN) && !has("adapters");
+        let stored = has(FROZEN) && !self.adapts();
         said.unwrap_or_else(|| (of_servers().any(has) || stored) && !trains)
     }
 
     /// The given keys that have no effect on training.
     pub fn unread(&self) -> Vec<String> {
-        let frozen = self.get("adapters").is_some();
-        let given = of_servers().chain((!frozen).then_some(FROZEN));
+        let given = of_servers().chain((!self.adapts()).then_some(FROZEN));
         let given = given.filter(|key| self.get(key).is_some());
         let given = given.map(|key| format!("{key}: a key of a server"));
         self.unread.iter().cloned().chain(given).collect()
@@ -513,13 +512,21 @@ impl Draft {
         Ok(job)
     }
 
+    /// Whether adapters alone are trained.
+    fn adapts(&self) -> bool {
+        self.get("adapters").is_some_and(|text| text != "none")
+    }
+
     /// The adapters; of a model with experts those of attention, if all products are named.
     fn adapters(
         &self,
         model: &Transformer,
         inferred: &mut Vec<String>,
     ) -> Result<Option<Adapters>> {
-        let Some(adapters) = self.read::<Adapters>("adapters")? else { return Ok(None) };
+        let read = || self.read::<Adapters>("adapters");
+        let Some(adapters) = self.adapts().then(read).transpose()?.flatten() else {
+            return Ok(None);
+        };
         let few = Adapters { rank: adapters.rank, modules: Adapters::ATTENTION };
         if model.adapted(adapters).is_some()
             || model.adapted(few).is_none()
@@ -862,8 +869,13 @@ pub(super) fn check(job: &Job) -> Result<()> {
         );
     }
     if let Some(adapters) = job.adapters.filter(|adapters| model.adapted(*adapters).is_none()) {
-        return Err(Error::unsupported(format!("adapters of {adapters} are not known of this model"))
-            .help("models like Llama have them on all products, such with experts on attention: write \"rank 16 on attention\""));
+        let few = Adapters { modules: Adapters::ATTENTION, ..adapters };
+        let what = format!("adapters of {adapters} are not known of this model");
+        return Err(Error::unsupported(what).help(match model.adapted(few) {
+            Some(_) => format!("write adapters = \"{few}\": those of experts are not known"),
+            None => "write adapters = \"none\": those of latent and linear attention are not known"
+                .to_owned(),
+        }));
     }
     match model.experts {
         None if d.ep > 1 => {

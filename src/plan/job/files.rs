@@ -136,7 +136,8 @@ fn unread(text: &str) -> Error {
             .help("write the job in TOML: model, gpus, layout, batch, sharding, machine"),
         None => Error::input("this file is not a known kind of job").help(
             "name a config.json, torchtitan's TOML, Megatron-LM's arguments, DeepSpeed's JSON, \
-             Accelerate's YAML, arguments of vLLM, SGLang or TensorRT-LLM, or a job in TOML",
+             Accelerate's YAML, that of TRL, LLaMA-Factory or Axolotl, arguments of vLLM, SGLang or \
+             TensorRT-LLM, or a job in TOML",
         ),
     }
 }
