@@ -192,7 +192,8 @@ pub unsafe extern "C" fn collcost_expect(
                 Basis::Measured => 0,
                 Basis::SameBoard => 1,
                 Basis::Transferred => 2,
-                Basis::Modelled => 3,
+                // One that is not known yet is no better.
+                Basis::Modelled | _ => 3,
             },
             channels: expect.runs.channels.unwrap_or(0),
             runs: name(&expect.runs.name()),

@@ -12,7 +12,7 @@ use crate::measure::expect::{Expectation, Expecting};
 use crate::plan::bucket::{Bucket, Caps, Gradients, Limit, Order, Rule, caps, pack, timeline};
 
 /// How a framework fuses the gradients of a model, and the cost of that.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Clone, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Buckets {
     /// `collcost/bucket/1`.
@@ -44,7 +44,7 @@ pub struct Buckets {
 }
 
 /// One bucket.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Clone, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct BucketView {
     /// Its bytes.
@@ -70,7 +70,7 @@ pub struct BucketView {
 }
 
 /// The cost of the calls.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Clone, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct BucketCost {
     /// The machine.
@@ -102,7 +102,7 @@ pub struct BucketCost {
 }
 
 /// Caps that were tried.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Clone, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Search {
     /// The smallest cap with which the step ends first.
@@ -126,7 +126,7 @@ pub struct Search {
 }
 
 /// One cap.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Clone, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct CapView {
     /// The cap.

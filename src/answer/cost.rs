@@ -20,7 +20,7 @@ use crate::model::algorithm::{Algorithm, Guarantee, Library, Registry};
 use crate::model::formula::{At, Form, Notation, Shape};
 
 /// Every algorithm of a collective on a machine, the fastest first.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Clone, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Cost {
     /// `collcost/cost/2`.
@@ -71,7 +71,7 @@ pub struct Cost {
 }
 
 /// The best that a fabric can do, without latency.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Clone, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Optimal {
     /// The fabric's name.
@@ -86,7 +86,7 @@ pub struct Optimal {
 }
 
 /// The question, with defaults filled in.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Clone, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct QuestionView {
     /// The collective's id.
@@ -106,7 +106,7 @@ pub struct QuestionView {
 }
 
 /// The machine, with the sources of its parameters.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Clone, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct MachineView {
     /// Its name.
@@ -131,7 +131,7 @@ pub struct MachineView {
 }
 
 /// One tier.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Clone, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct TierView {
     /// Its name.
@@ -245,7 +245,7 @@ impl Promise {
 }
 
 /// One algorithm.
-#[derive(Debug, Default, Serialize)]
+#[derive(Debug, Clone, Default, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Row {
     /// Its id.
@@ -331,7 +331,7 @@ fn library_notes(query: &Query, rows: &[Row]) -> Vec<String> {
 }
 
 /// What an algorithm needs of one tier.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Clone, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct TierUse {
     /// The tier's name.

@@ -15,7 +15,7 @@ use crate::model::algorithm::Registry;
 use crate::model::formula::ceil_lg;
 
 /// Two algorithms and the size where the better of them changes.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Clone, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Crossover {
     /// `collcost/crossover/1`.
@@ -55,7 +55,7 @@ pub struct Crossover {
 }
 
 /// A crossover after the first.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Clone, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Further {
     /// Its size.
@@ -116,7 +116,7 @@ impl Over {
 }
 
 /// What runs over a range, and the best algorithms, as intervals.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Clone, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Intervals {
     /// `collcost/intervals/2`.

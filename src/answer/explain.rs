@@ -23,7 +23,7 @@ pub use collective::{AlgorithmRow, CollectiveView, State, collective, state, use
 pub use topic::{Block, TopicView, topic};
 
 /// An answer to "why".
-#[derive(Debug, Serialize)]
+#[derive(Debug, Clone, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Explanation {
     /// `collcost/explain/1`.
@@ -34,7 +34,7 @@ pub struct Explanation {
 }
 
 /// The subject of an explanation.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Clone, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(tag = "kind", rename_all = "lowercase")]
 pub enum Subject {

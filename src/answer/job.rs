@@ -15,7 +15,7 @@ use crate::plan::job::{
 use crate::plan::table::{Files, Machines};
 
 /// A job, priced.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Clone, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct JobView {
     /// `collcost/job/1`.
@@ -86,7 +86,7 @@ pub struct JobView {
 }
 
 /// A part of a step.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Clone, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct PartView {
     /// Such as `compute`, `pipeline bubble`, `tp`.
@@ -100,7 +100,7 @@ pub struct PartView {
 }
 
 /// A collective of a step.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Clone, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct SentView {
     /// The part that it belongs to, such as `tp`.
@@ -122,7 +122,7 @@ pub struct SentView {
 }
 
 /// The bytes of the fullest rank.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Clone, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct MemoryView {
     /// Parameters, including gathered ones.
@@ -142,7 +142,7 @@ pub struct MemoryView {
 }
 
 /// Several jobs of a file.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Clone, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Jobs {
     /// `collcost/jobs/1`.
@@ -163,7 +163,7 @@ pub struct Asked<'a> {
 }
 
 /// The best layouts of a job.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Clone, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct JobSearch {
     /// `collcost/job-search/1`.
@@ -180,7 +180,7 @@ pub struct JobSearch {
 }
 
 /// The best layouts on one number of GPUs.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Clone, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct SearchView {
     /// GPUs.
@@ -197,7 +197,7 @@ pub struct SearchView {
 }
 
 /// Layouts that contradict the job or themselves.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Clone, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct RefusedView {
     /// The reason.
@@ -207,7 +207,7 @@ pub struct RefusedView {
 }
 
 /// One layout.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Clone, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct LayoutView {
     /// The keys of its layout, such as `tp 8`: with `--set`, those of the next three and `gpus`, the job is this row.
@@ -257,6 +257,9 @@ pub fn search(
     for &gpus in gpus {
         let mut draft = typed.clone().without_layout().over(&file.clone().without_layout());
         draft.put("gpus", gpus.to_string())?;
+        if let Some(all) = typed.clone().over(&file).whole_batch(gpus)? {
+            draft.put("global_batch", all.to_string())?;
+        }
         let slower = match anchor(files, asked)?.or_else(|| file.anchor.clone()) {
             Some(anchor) => Some(slower(registry, &machines, &file, &anchor)?),
             None => None,

@@ -13,7 +13,7 @@ use crate::plan::Axis;
 use crate::plan::{CallPrice, From, Hides, Mode, NODE_LIMITED, Priced, Step, Tweak, price};
 
 /// A step of a model.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Clone, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Plan {
     /// `collcost/plan/1`.
@@ -23,7 +23,7 @@ pub struct Plan {
 }
 
 /// One step.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Clone, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct StepView {
     /// Its name.
@@ -62,7 +62,7 @@ pub struct StepView {
 }
 
 /// One collective of a step.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Clone, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct CallView {
     /// The parallelism that needs it.
@@ -108,7 +108,7 @@ pub struct CallView {
 }
 
 /// One dispatch or combine of tokens.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Clone, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ExpertsView {
     /// Nodes that a token reaches, on average.
@@ -132,7 +132,7 @@ pub struct ExpertsView {
 }
 
 /// The weight of one parameter.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Clone, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct WeightView {
     /// The parameter, such as `inter.bw`.
@@ -340,7 +340,7 @@ fn notes(step: &Step, priced: &Priced) -> Vec<String> {
 }
 
 /// Two plans side by side.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Clone, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct PlanDiff {
     /// `collcost/plan-diff/1`.
@@ -350,7 +350,7 @@ pub struct PlanDiff {
 }
 
 /// A step before and now.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Clone, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct StepDiff {
     /// Its name.
@@ -368,7 +368,7 @@ pub struct StepDiff {
 }
 
 /// A collective before and now.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Clone, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct CallDiff {
     /// The parallelism and the purpose.
@@ -448,7 +448,7 @@ fn calls_diff(old: &[CallView], new: &[CallView]) -> Vec<CallDiff> {
 }
 
 /// One key of a step, over several values.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Clone, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct PlanVary {
     /// `collcost/plan-vary/1`.
@@ -468,7 +468,7 @@ pub struct PlanVary {
 }
 
 /// The step for one value.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Clone, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct VaryView {
     /// The value.

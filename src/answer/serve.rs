@@ -5,7 +5,7 @@ use serde::Serialize;
 use crate::plan::job::{Doing, Phase, Serve, Served};
 
 /// The memory and time of serving.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Clone, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ServeView {
     /// `collcost/serve/1`.
@@ -62,7 +62,7 @@ pub struct ServeView {
 }
 
 /// A phase.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Clone, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct PhaseView {
     /// Its expected time: the next three together.

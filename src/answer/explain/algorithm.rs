@@ -20,7 +20,7 @@ use crate::model::algorithm::{Algorithm, Named, Registry, Route, Step};
 use crate::model::formula::{At, Cost, Expr, Form, Level, Notation, Phase, Shape, Values};
 
 /// One algorithm on a machine.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Clone, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct AlgorithmView {
     /// Its id.
@@ -112,7 +112,7 @@ pub struct StepView {
 }
 
 /// A term of the sum.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Clone, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Term {
     /// `launch`, `latency`, `bandwidth`, `compute`.
@@ -128,7 +128,7 @@ pub struct Term {
 }
 
 /// The segments of a pipeline.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Clone, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Pipeline {
     /// P*, the optimum if P need not be an integer.
@@ -144,7 +144,7 @@ pub struct Pipeline {
 }
 
 /// One number of segments.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Clone, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct PipelineRow {
     /// P.
@@ -162,7 +162,7 @@ pub struct PipelineRow {
 }
 
 /// The port model.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Clone, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct PortsView {
     /// The number of ports that the ranks have.
@@ -178,7 +178,7 @@ pub struct PortsView {
 }
 
 /// Ports of a fabric.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Clone, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Budget {
     /// The fabric.
@@ -192,7 +192,7 @@ pub struct Budget {
 }
 
 /// The lower bound for any algorithm.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Clone, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct BoundView {
     /// The minimum number of messages one after another.
@@ -212,7 +212,7 @@ pub struct BoundView {
 }
 
 /// The rates that follow from the time.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Clone, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct RatesView {
     /// M over the time.
@@ -231,7 +231,7 @@ pub struct RatesView {
 }
 
 /// A published cost.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Clone, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct FormView {
     /// `exact`, `paper` or `asymptotic`.

@@ -15,7 +15,7 @@ use crate::model::algorithm::{Algorithm, Registry};
 use crate::model::formula::{At, Cost, Expr, Notation, Number, Shape, Symbol};
 
 /// A collective with its algorithms.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Clone, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct CollectiveView {
     /// Its id.
@@ -69,7 +69,7 @@ pub struct State {
 }
 
 /// One algorithm among the others.
-#[derive(Debug, Default, Serialize)]
+#[derive(Debug, Clone, Default, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct AlgorithmRow {
     /// Its id.

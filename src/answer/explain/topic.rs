@@ -20,7 +20,7 @@ use crate::model::algorithm::Registry;
 use crate::model::formula::{At, Notation, Shape, ceil_lg};
 
 /// A page.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Clone, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct TopicView {
     /// The name on the command line.

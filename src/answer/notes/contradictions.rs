@@ -37,7 +37,7 @@ impl Text {
 }
 
 /// A place where a text prints something that does not hold.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Clone, Serialize)]
 // Its schema has the name that was published.
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "NoteView"))]
 pub struct Contradiction {

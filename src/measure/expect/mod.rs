@@ -58,6 +58,7 @@ use crate::model::formula::{Params, Shape};
 )]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
 pub enum Basis {
     /// A curve of this machine, library and collective.
     Measured,

@@ -15,6 +15,7 @@ use crate::model::algorithm::Library;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
 pub enum Rules {
     /// By the rules of the library's release.
     Own,

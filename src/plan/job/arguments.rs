@@ -127,7 +127,14 @@ impl Arguments {
 }
 
 /// Keys with several words.
-const LISTS: [&str; 1] = ["recompute-modules"];
+const LISTS: [&str; 6] = [
+    "recompute-modules",
+    "lora-target-modules",
+    "target-modules",
+    "lora-target",
+    "lora-modules-to-save",
+    "fsdp",
+];
 
 /// A value without the brackets that close the arrays around it.
 fn closed(value: &str) -> &str {

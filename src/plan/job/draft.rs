@@ -122,6 +122,8 @@ pub(crate) struct Draft {
     pub anchor: Option<Box<Draft>>,
     /// GPUs of a node that a launch runs on.
     pub launched: Option<u32>,
+    /// What is sharded unless one of the files says.
+    pub usual: Option<String>,
     /// It is what starts a run, which today's release runs; a job in figures may be of its GPU's years.
     pub starts: bool,
 }
@@ -238,6 +240,7 @@ impl Draft {
         }
         self.anchor = self.anchor.or_else(|| base.anchor.clone());
         self.launched = self.launched.or(base.launched);
+        self.usual = self.usual.or_else(|| base.usual.clone());
         self.starts |= base.starts;
         self
     }
@@ -301,6 +304,21 @@ impl Draft {
     /// Whether it gives the number of sequences per step.
     pub(super) fn says_batch(&self) -> bool {
         ["global_batch", "accumulation"].iter().any(|key| self.get(key).is_some())
+    }
+
+    /// The sequences of a step that micro-batches and accumulations make on the job's own layout, over its own GPUs or so
+    /// many; `None` if it says them itself, or not at all.
+    pub fn whole_batch(&self, gpus: u32) -> Result<Option<u32>> {
+        let (micro, times) = (self.count("micro_batch")?, self.count("accumulation")?);
+        let (Some(micro), Some(times), None) = (micro, times, self.get("global_batch")) else {
+            return Ok(None);
+        };
+        let mut own = self.clone();
+        if own.get("gpus").is_none() && own.get("dp").is_none() {
+            own.put("gpus", gpus.to_string())?;
+        }
+        let dp = own.degrees(&mut Vec::new(), &mut Vec::new())?.dp;
+        Ok(micro.checked_mul(times).and_then(|all| all.checked_mul(dp)))
     }
 
     /// Whether it serves instead of training: it says so, or has keys of a server and none of a batch.
@@ -377,7 +395,16 @@ impl Draft {
         let mut global = self.count("global_batch")?;
         if global.is_none() && !memory_only {
             match (micro, accumulation) {
-                (Some(micro), Some(times)) => global = Some(micro * times * degrees.dp),
+                (Some(micro), Some(times)) => {
+                    let all = micro.checked_mul(times).and_then(|all| all.checked_mul(degrees.dp));
+                    global = Some(all.ok_or_else(|| {
+                        let what = format!(
+                            "micro-batches of {micro} · {times} accumulations · dp {} are too many sequences",
+                            degrees.dp
+                        );
+                        Error::input(what).help("write smaller ones")
+                    })?);
+                }
                 _ => missing.push("global_batch"),
             }
         }
@@ -474,7 +501,7 @@ impl Draft {
             fused_loss: self.flag("fused_loss")?
                 || self.get("recompute").is_some_and(|r| r.contains("fused")),
             compiled_loss: device.is_tpu() || self.flag("compiled_loss")?,
-            overlap: self.read::<Overlap>("overlap")?.unwrap_or_default(),
+            overlap: self.overlap()?,
             schedule,
             dispatcher,
             node_limit,
@@ -488,7 +515,8 @@ impl Draft {
             inferred,
         };
         check(&job)?;
-        if job.adapters.is_some() && job.frozen.products.bytes < 2.0 {
+        let in_8_bits = job.precision == Precision::Fp8 && job.frozen.products.bytes == 1.0;
+        if job.adapters.is_some() && job.frozen.products.bytes < 2.0 && !in_8_bits {
             let what =
                 "frozen weights are widened to 16 bits for each product, which is not in the time";
             job.inferred.push(what.to_owned());
@@ -513,7 +541,7 @@ impl Draft {
     }
 
     /// Whether adapters alone are trained.
-    fn adapts(&self) -> bool {
+    pub(super) fn adapts(&self) -> bool {
         self.get("adapters").is_some_and(|text| text != "none")
     }
 
@@ -680,7 +708,7 @@ impl Draft {
     }
 
     fn sharding(&self, inferred: &mut Vec<String>) -> Result<Sharding> {
-        let text = self.get("sharding").unwrap_or_else(|| {
+        let text = self.get("sharding").or(self.usual.as_deref()).unwrap_or_else(|| {
             inferred.push("sharding none: every replica keeps all".to_owned());
             "none"
         });
@@ -690,6 +718,13 @@ impl Draft {
                 width(text).map_err(|e| e.at(format!("gradients_reduced_in = {text}")))?;
         }
         Ok(sharding)
+    }
+
+    /// What overlaps; PyTorch's DDP, as what is usual, sums gradients beside the backward pass.
+    fn overlap(&self) -> Result<Overlap> {
+        let usual = self.get("sharding").is_none() && self.usual.is_some();
+        let given = self.read("overlap")?;
+        Ok(given.unwrap_or(Overlap { gradients: usual, ..Overlap::default() }))
     }
 
     /// The GPU of a description, of a machine's name or of its title.
@@ -866,6 +901,12 @@ pub(super) fn check(job: &Job) -> Result<()> {
                 d.tp, linear.key_heads
             ),
             "write a divisor of them",
+        );
+    }
+    if let Some(adapters) = job.adapters.filter(|adapters| adapters.rank > model.hidden) {
+        return refuse(
+            format!("adapters of rank {} for {} channels", adapters.rank, model.hidden),
+            "write a rank below them, such as 16",
         );
     }
     if let Some(adapters) = job.adapters.filter(|adapters| model.adapted(*adapters).is_none()) {

@@ -10,7 +10,7 @@ use super::files::{is_yaml, known};
 use super::model::{Attention, Experts, Linear, Small, Transformer};
 use super::pattern;
 use super::shell::statements;
-use super::started::{Started, arguments, distinct, launched, trainings};
+use super::started::{Started, alike, distinct, launched, trainings};
 use crate::base::error::{Error, Result};
 
 /// One of these is in every command that starts a training; Python takes both signs.
@@ -75,25 +75,11 @@ fn of_script(text: &str, file: &str) -> Result<(Arguments, bool)> {
     // A converter beside it has the model's flags, too.
     found.retain(|one| !trains || is_training(one));
     let sure = distinct(&found, "trainings", file)?;
-    let Some(first) = sure.first() else { return Ok((Arguments::read(all), trains)) };
-    let of = |one: &Started| arguments(&[one], &all);
-    let known = of(first);
-    let keys = || COUNTS.iter().map(|(_, own)| own).chain(WIDTHS).chain(COMPARED);
-    for other in &sure[1..] {
-        let other = of(other);
-        if let Some(key) = keys().find(|key| known.get(key) != other.get(key)) {
-            let [one, two] = [&known, &other].map(|args| match args.get(key) {
-                Some("") => format!("one with --{key}"),
-                Some(value) => format!("one with --{key} {value}"),
-                None => format!("one without --{key}"),
-            });
-            let what = format!("it starts several trainings: {one} and {two}");
-            return Err(Error::input(what)
-                .at(file.to_owned())
-                .help("keep one of them in the file"));
-        }
+    if sure.is_empty() {
+        return Ok((Arguments::read(all), trains));
     }
-    Ok((arguments(&sure, &all), trains))
+    let keys = COUNTS.iter().map(|(_, own)| own).chain(WIDTHS).chain(COMPARED);
+    Ok((alike(&sure, &all, keys, file)?, trains))
 }
 
 /// What trainings of one script also share, if they are one.
@@ -181,7 +167,7 @@ pub(super) fn read(text: &str, file: &str) -> Result<Draft> {
     {
         draft.put("chunks_per_stage", "1")?;
     }
-    launched(text, &args, &mut draft)?;
+    launched(text, &statements(text), &args, &mut draft)?;
     if args.has("sequence-parallel") && tp > 1 {
         draft.put("sequence_parallel", "true")?;
     }

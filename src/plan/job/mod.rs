@@ -268,15 +268,17 @@ impl Job {
             && (self.micro, self.sequence, self.global)
                 == (other.micro, other.sequence, other.global)
             && (self.precision, self.recompute) == (other.precision, other.recompute)
-            && self.adapters == other.adapters
+            && (self.adapters, self.frozen) == (other.adapters, other.frozen)
     }
 
     /// The keys that determine its step and its memory, with their values.
     pub fn facts(&self) -> Vec<(String, String)> {
         let d = self.degrees;
         let adapters = self.adapters.map_or("none".to_owned(), |adapters| adapters.to_string());
+        let frozen = self.frozen.products.bytes.to_string();
         let facts = [
             ("adapters", adapters),
+            ("bytes of a frozen weight", frozen),
             ("params", format!("{}", self.model.params())),
             ("tp", d.tp.to_string()),
             ("pp", d.pp.to_string()),

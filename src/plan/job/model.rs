@@ -345,7 +345,8 @@ impl Transformer {
             return None;
         }
         let with = sides.iter().enumerate().filter(|(at, _)| adapters.modules[*at] && !feeds(*at));
-        Some(with.fold((0.0, 0.0), |sum, (_, side)| (sum.0 + side.0, sum.1 + side.1)))
+        let sum = with.fold((0.0, 0.0), |sum, (_, side)| (sum.0 + side.0, sum.1 + side.1));
+        (sum.0 > 0.0).then_some(sum)
     }
 
     /// Products of the feed-forward part.

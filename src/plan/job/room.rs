@@ -20,10 +20,10 @@ const BESIDE: f64 = 2e9;
 /// them and probabilities, until 0.16 and since 0.17.
 const SAMPLED: [f64; 2] = [39.0, 15.3];
 
-/// Bytes of vLLM's libraries on one rank and on one of several, until 0.17 and since 0.18.
+/// Bytes of vLLM's libraries on one rank of TP and on one of several, until 0.17 and since 0.18.
 const LIBRARIES: [[f64; 2]; 2] = [[0.13 * GIB, 0.55 * GIB], [0.25 * GIB, 2.1 * GIB]];
 
-/// What is taken before SGLang counts its share, on one rank and on one of several: 0.5 GiB on 24 GB cards, 1 on RTX PRO
+/// What is taken before SGLang counts its share, on one rank of TP and on one of several: 0.5 GiB on 24 GB cards, 1 on RTX PRO
 /// 6000, 2 to 3 on H100 and B200 by its logs of four ranks and more.
 const BEFORE: [f64; 2] = [0.5 * GIB, 1.5 * GIB];
 

@@ -116,6 +116,11 @@ const LIKE: [(&str, &str); 2] = [
     ("megamoe", "the exchange that is one kernel with the experts as an exchange alone"),
 ];
 
+/// Whether a script starts a server.
+pub(super) fn starts(all: &[Statement]) -> bool {
+    !servers(all).is_empty()
+}
+
 /// The servers of a script, each with its own part of a statement; none if nothing starts one.
 fn servers(all: &[Statement]) -> Vec<Started> {
     let ways: [&[(&str, &'static str)]; 3] = [&COMMANDS, &BENCHES, &[IMAGE]];

@@ -196,7 +196,12 @@ pub(super) fn arguments(started: &[&Started], all: &[Statement]) -> Arguments {
 ///
 /// # Errors
 /// None of its own.
-pub(super) fn launched(text: &str, args: &Arguments, draft: &mut Draft) -> Result<()> {
+pub(super) fn launched(
+    text: &str,
+    all: &[Statement],
+    args: &Arguments,
+    draft: &mut Draft,
+) -> Result<()> {
     // Without a launcher Slurm starts a rank for each GPU; torchrun's default is one node.
     let [slurm_nodes, slurm_gpus, tasks] = slurm(text);
     let (each, nodes) = (["nproc-per-node", "num-gpus"], ["nnodes", "num-nodes", "num-machines"]);
@@ -204,7 +209,7 @@ pub(super) fn launched(text: &str, args: &Arguments, draft: &mut Draft) -> Resul
     let launched = args.any(&each).or(args.any(&nodes)).is_some()
         || lines.any(|line| line.contains("torchrun"));
     let of_environment = |name: &str| {
-        let mut words = text.split(|c: char| c.is_whitespace() || c == ';');
+        let mut words = all.iter().flat_map(|one| one.text.split_whitespace());
         words.find_map(|word| word.strip_prefix(name)?.strip_prefix('=')?.parse::<u32>().ok())
     };
     let stated = match args.any(&each) {
@@ -215,16 +220,47 @@ pub(super) fn launched(text: &str, args: &Arguments, draft: &mut Draft) -> Resul
     let nodes = match args.any(&nodes) {
         Some(_) => args.number(&nodes),
         // What Slurm is told elsewhere, or in other words, is asked for.
-        None => slurm_nodes.or((!text.contains("#SBATCH")).then_some(1)),
+        None => {
+            of_environment("NNODES").or(slurm_nodes).or((!text.contains("#SBATCH")).then_some(1))
+        }
     };
     // Accelerate counts the processes of all nodes.
-    let all = args.number(&["num-processes"]);
-    let per_node = stated.or(all.zip(nodes).and_then(|(all, nodes)| all.checked_div(nodes)));
+    let processes = args.number(&["num-processes"]).zip(nodes);
+    let per_node = stated.or(processes.and_then(|(all, nodes)| all.checked_div(nodes)));
     if let (Some(each), Some(nodes)) = (per_node.filter(|each| *each > 0), nodes) {
         draft.put("gpus", each.saturating_mul(nodes).to_string())?;
         draft.launched = Some(each);
     }
     Ok(())
+}
+
+/// The arguments of trainings that a script starts, which have the same values of `keys`.
+///
+/// # Errors
+/// They differ in one of them.
+pub(super) fn alike<'k>(
+    sure: &[&Started],
+    all: &[Statement],
+    keys: impl Iterator<Item = &'k &'k str> + Clone,
+    file: &str,
+) -> Result<Arguments> {
+    let of = |one: &Started| arguments(&[one], all);
+    let known = sure.first().map(|first| of(first)).unwrap_or_default();
+    for other in sure.iter().skip(1).map(|other| of(other)) {
+        let mut keys = keys.clone().map(|key| key.replace('_', "-"));
+        if let Some(key) = keys.find(|key| known.get(key) != other.get(key)) {
+            let [one, two] = [&known, &other].map(|args| match args.get(&key) {
+                Some("") => format!("one with --{key}"),
+                Some(value) => format!("one with --{key} {value}"),
+                None => format!("one without --{key}"),
+            });
+            let what = format!("it starts several trainings: {one} and {two}");
+            return Err(Error::input(what)
+                .at(file.to_owned())
+                .help("keep one of them in the file"));
+        }
+    }
+    Ok(arguments(sure, all))
 }
 
 /// The model behind a server's command: not the value of a flag, unless it has the slash of a repository.

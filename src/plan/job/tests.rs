@@ -3337,42 +3337,111 @@ fn words_that_nothing_reads_are_refused() {
 /// ms-swift; what is frozen, sharded and run again is as they have it.
 #[test]
 fn fine_tuning_is_read() {
+    let of = |name: &str, text: &str| draft(name, text.to_owned().leak());
+    fn keys<const N: usize>(draft: &Draft, keys: [&str; N]) -> [String; N] {
+        keys.map(|key| draft.get(key).unwrap_or("").to_owned())
+    }
     let axolotl = "base_model: NousResearch/Meta-Llama-3.1-8B\nload_in_4bit: true\nadapter: qlora\nlora_r: 32\n\
                    lora_target_linear: true\nlora_target_modules:\n  - q_proj\n  - v_proj\nsequence_len: 4096\n\
                    sample_packing: true\nmicro_batch_size: 2\ngradient_accumulation_steps: 4\nbf16: auto\n\
                    gradient_checkpointing: true\noptimizer: adamw_bnb_8bit\nattn_implementation: flash_attention_2\n\
                    fsdp_version: 2\nfsdp_config:\n  state_dict_type: FULL_STATE_DICT\n  reshard_after_forward: true\n";
-    let factory = "model_name_or_path: Qwen/Qwen2.5-7B-Instruct\nstage: sft\nfinetuning_type: lora\nlora_target: all\n\
-                   cutoff_len: 2048\nper_device_train_batch_size: 1\ngradient_accumulation_steps: 8\nbf16: true\n";
-    let script = "NPROC_PER_NODE=8 \\\nswift sft --model Qwen/Qwen2.5-14B-Instruct --tuner_type full \\\n  \
-                  --per_device_train_batch_size 2 --gradient_accumulation_steps 1 --max_length 8192 \\\n  \
-                  --torch_dtype bfloat16 --deepspeed zero3 --use_liger_kernel true --packing true\n";
-    let of = |name: &str, text: &str| draft(name, text.to_owned().leak());
-    let key = |draft: &Draft, key: &str| draft.get(key).unwrap_or("").to_owned();
     let found = of("a.yml", axolotl);
-    let keys = ["adapters", "weights_type", "sequence", "micro_batch", "accumulation", "recompute"];
-    let expected = ["rank 32", "nf4", "4096", "2", "4", "full"];
-    assert_eq!(keys.map(|k| key(&found, k)), expected);
-    assert_eq!(key(&found, "sharding"), "FSDP2, bf16 reduced");
+    assert_eq!(keys(&found, ["adapters", "weights_type", "sequence"]), ["rank 32", "nf4", "4096"]);
+    let batch = ["micro_batch", "accumulation", "recompute", "sharding"];
+    assert_eq!(keys(&found, batch), ["2", "4", "full", "FSDP2, bf16 reduced"]);
     assert!(found.unread.iter().any(|one| one.contains("adamw_bnb_8bit")), "{:?}", found.unread);
+    // LLaMA-Factory trains adapters and runs layers again, TRL runs them again in bf16.
+    let factory = "model_name_or_path: Qwen/Qwen2.5-7B-Instruct\nstage: sft\nlora_target: all\n\
+                   per_device_train_batch_size: 1\ngradient_accumulation_steps: 8\nbf16: true\n";
     let found = of("f.yaml", factory);
-    let keys = ["adapters", "sharding", "recompute", "sequence"];
-    let expected = ["rank 8", "none, ddp, gradients in fp32", "full", "2048"];
-    assert_eq!(keys.map(|k| key(&found, k)), expected);
+    assert_eq!(keys(&found, ["adapters", "recompute", "sequence"]), ["rank 8", "full", "2048"]);
+    assert_eq!(found.usual.as_deref(), Some("none, ddp, gradients in fp32"));
     assert!(found.inferred.iter().any(|one| one.contains("packing")), "{:?}", found.inferred);
-    let found = of("s.sh", script);
-    let keys = ["gpus", "sequence", "sharding", "fused_loss", "adapters", "precision"];
-    let expected = ["8", "8192", "zero3, deepspeed", "true", "", "bf16"];
-    assert_eq!(keys.map(|k| key(&found, k)), expected);
-    let found = job("s.sh", script.to_owned().leak(), &[("machine", "dgx-h100")]);
-    assert_eq!((found.global, found.degrees.dp), (Some(16), 8));
+    let trl = "model_name_or_path: Qwen/Qwen3-0.6B\ndataset_name: a/b\nper_device_train_batch_size: 2\nuse_peft: true\n";
+    let found = of("t.yaml", trl);
+    let expected = ["rank 16 on q_proj v_proj", "full", "1024", "bf16"];
+    assert_eq!(keys(&found, ["adapters", "recompute", "sequence", "precision"]), expected);
+    let swift = "n=8\nNPROC_PER_NODE=$n NNODES=2 \\\nswift sft --model Qwen/Qwen2.5-14B-Instruct --tuner_type full \\\n  \
+                 --dataset Anthropic/hh-rlhf --per_device_train_batch_size 2 --gradient_accumulation_steps 1 \\\n  \
+                 --max_length 8192 --torch_dtype bfloat16 --deepspeed zero3 --use_liger_kernel true --packing true\n";
+    let found = of("s.sh", swift);
+    let expected = ["16", "8192", "zero3, deepspeed", "true", "", "bf16"];
+    let asked = ["gpus", "sequence", "sharding", "fused_loss", "adapters", "precision"];
+    assert_eq!(keys(&found, asked), expected);
+    let found = job("s.sh", swift.to_owned().leak(), &[("machine", "dgx-h100")]);
+    assert_eq!((found.global, found.degrees.dp), (Some(32), 16));
+    let many = job("f.yaml", factory.to_owned().leak(), &[("machine", "dgx-h100"), ("gpus", "8")]);
+    assert!(many.overlap.gradients && many.global == Some(64) && many.adapters.is_some());
+    // Lists of words, in quotes or not.
+    let lists = "torchrun --nproc_per_node 8 run_clm.py --model_name_or_path meta-llama/Llama-3.1-8B --bf16 --use_peft \
+                 --lora_r 32 --lora_target_modules q_proj k_proj v_proj o_proj --per_device_train_batch_size 1 \
+                 --fsdp \"auto_wrap SHARD_GRAD_OP offload\" --block_size 2048\n";
+    let found = of("l.sh", lists);
+    let expected = [
+        "rank 32 on q_proj k_proj v_proj o_proj",
+        "FSDP, SHARD_GRAD_OP, bf16 reduced, offload to the host",
+        "none",
+    ];
+    assert_eq!(keys(&found, ["adapters", "sharding", "recompute"]), expected);
+    // What another file shards is above what is usual.
+    let launch = "accelerate launch --config_file fsdp.yaml sft.py --model_name_or_path Qwen/Qwen3-0.6B \
+                  --per_device_train_batch_size 1\n";
+    let found = of("a.sh", launch);
+    assert!(found.asked.iter().any(|one| one.contains("fsdp.yaml")), "{:?}", found.asked);
+    let fsdp = "distributed_type: FSDP\nnum_processes: 8\nfsdp_config:\n  fsdp_version: 2\n";
+    let both = of("f.yaml", factory).over(&of("fsdp.yaml", fsdp));
+    assert_eq!(keys(&both, ["sharding", "gpus"]), ["FSDP2, bf16 reduced", "8"]);
+    // A comment, and another program's file, are no training.
+    let served = "# was --per_device_train_batch_size 1\nvllm serve meta-llama/Llama-3.1-8B\n";
+    assert!(of("s.sh", served).serves());
+    let toml = "# --per_device_train_batch_size 1\nmodel = \"llama3-8b\"\ngpus = 8\n";
+    assert_eq!(keys(&of("j.toml", toml), ["gpus"]), ["8"]);
+}
+
+/// What has no plan is refused with its reason.
+#[test]
+fn other_fine_tuning_is_refused() {
     let refused = |name: &str, text: &str| {
         let names = [name.to_owned()];
-        drafts(&OneText(text), &names).err().unwrap().to_string()
+        drafts(&OneText(text), &names).err().unwrap_or_else(|| panic!("{text}")).to_string()
     };
-    let rewards = factory.replace("sft", "dpo");
-    assert!(refused("f.yaml", &rewards).contains("preferences or rewards (dpo)"));
-    let other = factory.replace("lora\n", "oft\n");
-    assert!(refused("f.yaml", &other).contains("training of `oft`"));
-    assert!(refused("s.sh", "llamafactory-cli train f.yaml\n").contains("LLaMA-Factory"));
+    let start = "--model_name_or_path meta-llama/Llama-3.1-8B --per_device_train_batch_size";
+    for (name, text, why) in [
+        ("f.yaml", "cutoff_len: 1024\nstage: dpo\n".to_owned(), "preferences or rewards (dpo)"),
+        ("f.yaml", "base_model: a/b\nreward_model: true\n".to_owned(), "rewards (reward_model)"),
+        ("f.yaml", "cutoff_len: 1024\nfinetuning_type: oft\n".to_owned(), "training of `oft`"),
+        ("d.sh", format!("torchrun dpo.py {start} 1\n"), "preferences or rewards (dpo.py)"),
+        ("d.sh", format!("trl dpo {start} 1\n"), "preferences or rewards (dpo)"),
+        ("d.sh", format!("swift rlhf {start} 1\n"), "preferences or rewards (rlhf)"),
+        ("f.sh", "llamafactory-cli train f.yaml\n".to_owned(), "LLaMA-Factory"),
+        (
+            "two.sh",
+            format!("torchrun a.py {start} 1\ntorchrun a.py {start} 4\n"),
+            "several trainings",
+        ),
+        (
+            "both.sh",
+            format!("torchrun a.py {start} 1\nvllm serve a/b\n"),
+            "a training and a server",
+        ),
+    ] {
+        let error = refused(name, &text);
+        assert!(error.contains(why), "{text}: {error}");
+    }
+    let many = "base_model: meta-llama/Llama-3.1-8B\nmicro_batch_size: 4294967295\ngradient_accumulation_steps: 2\nsequence_len: 8\n";
+    let mut draft = draft("m.yaml", many);
+    draft.put("machine", "dgx-h100").unwrap();
+    draft.put("gpus", "8").unwrap();
+    let error = draft.job(&Machines::new(&BuiltIn), false).err().unwrap().to_string();
+    assert!(error.contains("too many sequences"), "{error}");
+    draft.put("micro_batch", "1").unwrap();
+    assert_eq!(draft.whole_batch(16).unwrap(), Some(16));
+    for (adapters, why) in [("rank 5000", "4096 channels"), ("rank 8 on foo", "`foo` is not")] {
+        draft.put("adapters", adapters).unwrap();
+        let error = draft.job(&Machines::new(&BuiltIn), false).err().unwrap().to_string();
+        assert!(error.contains(why), "{error}");
+    }
+    draft.put("adapters", "none").unwrap();
+    assert!(draft.job(&Machines::new(&BuiltIn), false).unwrap().adapters.is_none());
 }

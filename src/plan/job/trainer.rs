@@ -10,14 +10,21 @@ use std::collections::BTreeMap;
 use super::accelerate;
 use super::draft::Draft;
 use super::files::is_yaml;
+use super::serving;
 use super::shell::statements;
-use super::started::{arguments, distinct, launched, trainings};
+use super::started::{Started, alike, distinct, launched, trainings};
 use super::words::Adapters;
 use crate::base::error::{Error, Result};
 use crate::base::yaml::{self, Node, Value};
 
-/// One of these is in every command that starts such a training.
-const FLAGS: [&str; 2] = ["--per_device_train_batch_size", "--per-device-train-batch-size"];
+/// One of these is in a command that starts such a training.
+const STARTS: [&str; 5] = [
+    "--per_device_train_batch_size",
+    "--per-device-train-batch-size",
+    "swift sft",
+    "swift pt",
+    "trl sft",
+];
 
 /// One of these is in every such YAML.
 const KEYS: [&str; 3] = ["per_device_train_batch_size:", "base_model:", "cutoff_len:"];
@@ -26,8 +33,90 @@ const KEYS: [&str; 3] = ["per_device_train_batch_size:", "base_model:", "cutoff_
 pub(super) fn is(text: &str, file: &str) -> bool {
     match is_yaml(file) {
         true => text.lines().any(|line| KEYS.iter().any(|key| line.starts_with(key))),
-        false => FLAGS.iter().any(|flag| text.contains(flag)),
+        false if file.ends_with(".toml") => false,
+        false => {
+            STARTS.iter().any(|start| text.contains(start))
+                && !trainings(&statements(text), &STARTS).is_empty()
+        }
     }
+}
+
+/// The program whose names and defaults a training has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Program {
+    Axolotl,
+    Factory,
+    Swift,
+    Trl,
+    /// Scripts that have the Trainer's own arguments.
+    Transformers,
+}
+
+impl Program {
+    fn of_yaml(keys: &Keys) -> Self {
+        let factory = ["cutoff_len", "finetuning_type", "lora_target", "template", "stage"];
+        match () {
+            () if keys.has("base_model") => Self::Axolotl,
+            () if factory.iter().any(|key| keys.has(key)) => Self::Factory,
+            () => Self::Trl,
+        }
+    }
+
+    /// By the words of its commands.
+    ///
+    /// # Errors
+    /// They train by preferences or rewards.
+    fn of_script(sure: &[&Started]) -> Result<Self> {
+        let mut program = Self::Transformers;
+        for one in sure {
+            let mut last = "";
+            for word in one.statement.text.split_whitespace() {
+                let name = word.rsplit('/').next().unwrap_or(word);
+                let script = name.strip_suffix(".py").unwrap_or("");
+                let others = ["dpo", "grpo", "kto", "orpo", "ppo", "rloo", "reward"];
+                program = match (last, name) {
+                    ("swift", "sft" | "pt") => Self::Swift,
+                    ("trl", "sft") => Self::Trl,
+                    ("swift" | "trl", kind) if !kind.starts_with('-') => return Err(rewards(kind)),
+                    (_, "llamafactory-cli" | "train_bash.py") => Self::Factory,
+                    _ if others.iter().any(|other| script.contains(other)) => {
+                        return Err(rewards(name));
+                    }
+                    _ if script.contains("sft") => Self::Trl,
+                    _ => program,
+                };
+                last = name;
+            }
+        }
+        Ok(program)
+    }
+
+    /// What it takes for a key unless it is told otherwise.
+    fn usual(self, key: &str) -> Option<&'static str> {
+        match (self, key) {
+            (Self::Factory | Self::Swift, "kind") => Some("lora"),
+            (Self::Factory | Self::Swift | Self::Trl, "recompute") => Some("full"),
+            (_, "recompute") => Some("none"),
+            (Self::Swift, "micro_batch") => Some("1"),
+            (Self::Axolotl, "micro_batch") | (Self::Swift, "accumulation") => None,
+            (_, "micro_batch") => Some("8"),
+            (_, "accumulation") => Some("1"),
+            (Self::Factory, "sequence") => Some("2048"),
+            (Self::Trl, "sequence") => Some("1024"),
+            (Self::Axolotl, "sequence") => Some("512"),
+            (Self::Trl | Self::Swift, "precision") => Some("bf16"),
+            (Self::Trl, "rank") => Some("16"),
+            (_, "rank") => Some("8"),
+            (Self::Trl | Self::Transformers, "adapters") => Some("q_proj v_proj"),
+            (_, "adapters") => Some("all"),
+            _ => None,
+        }
+    }
+}
+
+fn rewards(kind: &str) -> Error {
+    Error::unsupported(format!("training by preferences or rewards ({kind})"))
+        .help("a step of supervised training has a plan")
 }
 
 /// A training's keys, with underscores; lists are joined by commas.
@@ -76,14 +165,19 @@ impl Keys {
 /// Reads a training.
 ///
 /// # Errors
-/// A text that is not YAML; a kind of training that is not priced; several trainings in one script.
+/// A text that is not YAML; a kind of training that is not priced; several trainings, or a server too, in one script.
 pub(super) fn read(text: &str, file: &str) -> Result<Draft> {
     let mut draft = Draft { starts: true, ..Draft::default() };
+    let at = |error: Error| error.at(file.to_owned());
     if is_yaml(file) {
         let whole = yaml::parse(text).map_err(|refused| refused.error(file))?;
         let keys = Keys::of_yaml(&whole);
-        put(&keys, &mut draft).map_err(|e| e.at(file.to_owned()))?;
-        if let Some(Node { value: Value::Map(_), .. }) = whole.get("fsdp_config") {
+        put(&keys, Program::of_yaml(&keys), &mut draft).map_err(at)?;
+        let is_map = |key| matches!(whole.get(key), Some(Node { value: Value::Map(_), .. }));
+        if is_map("deepspeed") {
+            draft.asked.push("sharding (deepspeed is a table)".to_owned());
+        }
+        if is_map("fsdp_config") {
             let again = draft.get("recompute") == Some("full");
             accelerate::fsdp(&whole, &mut draft)?;
             if again {
@@ -93,27 +187,20 @@ pub(super) fn read(text: &str, file: &str) -> Result<Draft> {
         return Ok(draft);
     }
     let all = statements(text);
-    let found = trainings(&all, &FLAGS);
+    if serving::starts(&all) {
+        return Err(at(Error::input("it starts a training and a server"))
+            .help("keep one of them in the file"));
+    }
+    let found = trainings(&all, &STARTS);
     let sure = distinct(&found, "trainings", file)?;
-    let args = arguments(&sure, &all);
+    let args =
+        alike(&sure, &all, COUNTS.iter().flat_map(|(_, names)| *names).chain(COMPARED), file)?;
     draft.inferred.extend(args.open());
     let pairs = args.all().map(|(key, value)| (key.replace('-', "_"), value.to_owned()));
-    let mut keys = Keys(pairs.collect());
-    let command = |word: &str| sure.iter().any(|one| one.statement.text.contains(word));
-    if command("rlhf") {
-        keys.0.insert("rl".to_owned(), "rlhf".to_owned());
-    }
-    // What ms-swift and LLaMA-Factory take unless they are told otherwise.
-    for (program, key, usual) in
-        [("swift ", "tuner_type", "lora"), ("llamafactory-cli", "finetuning_type", "lora")]
-    {
-        let told = ["train_type", "tuner_type", "finetuning_type"];
-        if command(program) && keys.any(&told).is_none() {
-            keys.0.insert(key.to_owned(), usual.to_owned());
-        }
-    }
-    put(&keys, &mut draft).map_err(|e| e.at(file.to_owned()))?;
-    launched(text, &args, &mut draft)?;
+    let keys = Keys(pairs.collect());
+    let program = Program::of_script(&sure).map_err(at)?;
+    put(&keys, program, &mut draft).map_err(at)?;
+    launched(text, &all, &args, &mut draft)?;
     Ok(draft)
 }
 
@@ -138,43 +225,68 @@ const COUNTS: [(&str, &[&str]); 6] = [
     ("replicate", &["dp_replicate_size"]),
 ];
 
-fn put(keys: &Keys, draft: &mut Draft) -> Result<()> {
+/// What trainings of one script also share, if they are one.
+const COMPARED: &[&str] = &[
+    "model_name_or_path",
+    "model",
+    "deepspeed",
+    "fsdp",
+    "zero_stage",
+    "lora_rank",
+    "lora_r",
+    "finetuning_type",
+    "tuner_type",
+    "train_type",
+    "use_peft",
+    "nproc_per_node",
+    "nnodes",
+    "num_processes",
+];
+
+fn put(keys: &Keys, program: Program, draft: &mut Draft) -> Result<()> {
     let stage = keys.any(&["stage"]).filter(|stage| !["sft", "pt"].contains(stage));
-    let by = ["num_generations", "max_prompt_length"].into_iter().find(|key| keys.has(key));
-    if let Some(kind) = keys.any(&["rl"]).or(stage).or(by) {
-        return Err(Error::unsupported(format!("training by preferences or rewards ({kind})"))
-            .help("a step of supervised training has a plan: leave the key out to price one"));
+    let others =
+        ["rl", "rlhf_type", "reward_model", "num_generations", "max_prompt_length", "beta"];
+    let other = others.into_iter().find(|key| keys.is(&[key]));
+    if let Some(kind) = stage.or(other) {
+        return Err(rewards(kind));
     }
     draft.called = keys.any(&["model_name_or_path", "base_model", "model"]).map(str::to_owned);
     for (key, names) in COUNTS {
-        match keys.any(names) {
-            Some(value) if value.parse::<u32>().is_ok() => draft.put(key, value)?,
-            Some(value) => draft.asked.push(format!("{key} ({} {value})", names[0])),
-            None => {}
+        match (keys.any(names), program.usual(key)) {
+            (Some(value), _) if value.parse::<u32>().is_ok() => draft.put(key, value)?,
+            (Some(value), _) => draft.asked.push(format!("{key} ({} {value})", names[0])),
+            (None, Some(usual)) => {
+                draft.put(key, usual)?;
+                draft.inferred.push(format!("{key} {usual}"));
+            }
+            (None, None) => {}
         }
-    }
-    if keys.any(COUNTS[1].1).is_none() {
-        draft.put("accumulation", "1")?;
-        draft.inferred.push("accumulation 1".to_owned());
     }
     let narrow = keys.is(&["bf16", "bfloat16", "pure_bf16"])
         || keys.any(&["torch_dtype", "dtype"]).is_some_and(|kind| kind.ends_with("bfloat16"));
-    let half = keys.is(&["fp16", "float16"]);
-    match (narrow, half) {
-        (true, _) => draft.put("precision", "bf16")?,
-        (false, true) => draft.put("precision", "fp16")?,
-        _ => draft.inferred.push("bf16: without bf16 and fp16 training is in 32 bits".to_owned()),
+    let precision = match () {
+        () if keys.is(&["fp8"]) => Some("fp8"),
+        () if narrow => Some("bf16"),
+        () if keys.is(&["fp16", "float16"]) => Some("fp16"),
+        () => program.usual("precision"),
+    };
+    match precision {
+        Some(precision) => draft.put("precision", precision)?,
+        None => draft
+            .inferred
+            .push("priced in bf16: without bf16 and fp16 training is in 32 bits".to_owned()),
     }
-    sharding(keys, draft)?;
-    adapters(keys, draft)?;
-    // LLaMA-Factory and ms-swift run layers again unless they are told not to.
+    adapters(keys, program, draft)?;
+    sharding(keys, program, draft)?;
     let again = ["gradient_checkpointing", "fsdp_activation_checkpointing"];
-    let usual = ["finetuning_type", "train_type", "tuner_type"].iter().any(|key| keys.has(key));
-    if keys.is(&again) || usual && !keys.is_off(&again) {
-        let off = keys.is(&["disable_gradient_checkpointing"]);
-        draft.put("recompute", if off { "none" } else { "full" })?;
-    } else if keys.is_off(&again) {
-        draft.put("recompute", "none")?;
+    let recompute = match () {
+        () if keys.is(&["disable_gradient_checkpointing"]) || keys.is_off(&again) => Some("none"),
+        () if keys.is(&again) => Some("full"),
+        () => program.usual("recompute"),
+    };
+    if let Some(recompute) = recompute {
+        draft.put("recompute", recompute)?;
     }
     let attention = ["attn_implementation", "attn_impl", "flash_attn"];
     if let Some(how) = keys.any(&attention) {
@@ -188,7 +300,7 @@ fn put(keys: &Keys, draft: &mut Draft) -> Result<()> {
     if keys.is(&["torch_compile"]) {
         draft.put("compiled", "true")?;
     }
-    if !keys.is(&["sample_packing", "packing", "neat_packing", "group_texts"]) {
+    if !keys.is(&["sample_packing", "packing", "neat_packing"]) {
         draft.inferred.push("every sequence is full: without packing most are shorter".to_owned());
     }
     if let Some(kind) = keys.any(&["optim", "optimizer"]).filter(|kind| is_other(kind)) {
@@ -210,38 +322,50 @@ fn is_other(kind: &str) -> bool {
     !lower.contains("adam") || ["8bit", "4bit"].iter().any(|bits| lower.contains(bits))
 }
 
-fn sharding(keys: &Keys, draft: &mut Draft) -> Result<()> {
+fn sharding(keys: &Keys, program: Program, draft: &mut Draft) -> Result<()> {
     if let Some(named) = keys.any(&["deepspeed", "deepspeed_config"]) {
-        let Some(built_in) = named.strip_prefix("zero") else {
-            return draft.put("from", named);
-        };
+        // ms-swift's own are words: `zero3_offload`.
+        let built_in = named.strip_prefix("zero").filter(|rest| !rest.contains(['.', '/']));
+        let Some(built_in) = built_in else { return draft.put("from", named) };
         let (stage, host) = built_in.split_once('_').unwrap_or((built_in, ""));
-        return deepspeed(draft, stage, host == "offload");
+        deepspeed(draft, stage, host == "offload")?;
+        let beside = if stage == "3" { "dp" } else { "gradients" };
+        return draft.put("overlap", beside);
     }
     if let Some(stage) = keys.any(&["zero_stage"]) {
-        return deepspeed(draft, stage, keys.is(&["offload"]));
+        deepspeed(draft, stage, keys.is(&["offload"]))?;
+        return draft.put("overlap", if stage == "3" { "dp" } else { "none" });
     }
-    match keys.any(&["fsdp"]) {
-        Some(how) => {
-            let host = if how.contains("offload") { ", offload to the host" } else { "" };
-            let kind = match () {
-                () if how.contains("shard_grad_op") => "FSDP, SHARD_GRAD_OP",
-                () if how.contains("no_shard") => "none, ddp",
-                () => "FSDP",
-            };
-            draft.put("sharding", format!("{kind}, bf16 reduced{host}"))?;
-            draft.put("overlap", "fsdp")
+    if let Some(how) = keys.any(&["fsdp"]).map(str::to_ascii_lowercase) {
+        let host = if how.contains("offload") { ", offload to the host" } else { "" };
+        let kind = match () {
+            () if how.contains("shard_grad_op") => "FSDP, SHARD_GRAD_OP",
+            () if how.contains("no_shard") => "none, ddp",
+            () if how.contains("full_shard") || how.contains("hybrid_shard") => "FSDP",
+            () => {
+                draft.asked.push(format!("sharding (fsdp {how})"));
+                return Ok(());
+            }
+        };
+        if how.contains("hybrid_shard") {
+            draft.asked.push("shard_size (fsdp hybrid_shard: the GPUs of a node)".to_owned());
         }
-        // A model that is loaded in 16 bits has its gradients and Adam's states there, too.
-        None => {
-            let loaded = ["torch_dtype", "dtype", "base_model", "pure_bf16"];
-            let narrow =
-                draft.get("precision") == Some("bf16") && loaded.iter().any(|k| keys.has(k));
-            let states = if narrow { "states in bf16" } else { "gradients in fp32" };
-            draft.put("sharding", format!("none, ddp, {states}"))?;
-            draft.put("overlap", "gradients")
-        }
+        draft.put("sharding", format!("{kind}, bf16 reduced{host}"))?;
+        return draft.put("overlap", "fsdp");
     }
+    if let Some(named) = keys.any(&["config_file", "accelerate_config"]) {
+        draft.asked.push(format!("sharding ({named}, after this file)"));
+    }
+    // A model that is loaded in 16 bits has its gradients and Adam's states there, too; adapters have 32.
+    let loaded = match program {
+        Program::Axolotl | Program::Swift => true,
+        Program::Factory => keys.is(&["pure_bf16"]),
+        Program::Trl | Program::Transformers => keys.any(&["torch_dtype", "dtype"]).is_some(),
+    };
+    let narrow = loaded && draft.get("precision") == Some("bf16") && !draft.adapts();
+    let states = if narrow { "states in bf16" } else { "gradients in fp32" };
+    draft.usual = Some(format!("none, ddp, {states}"));
+    Ok(())
 }
 
 fn deepspeed(draft: &mut Draft, stage: &str, host: bool) -> Result<()> {
@@ -251,13 +375,12 @@ fn deepspeed(draft: &mut Draft, stage: &str, host: bool) -> Result<()> {
     }
     let kind = if stage == "0" { "none".to_owned() } else { format!("zero{stage}") };
     let host = if host { ", offload of 1 of the optimizer" } else { "" };
-    draft.put("sharding", format!("{kind}, deepspeed{host}"))?;
-    draft.put("overlap", if stage == "3" { "dp" } else { "none" })
+    draft.put("sharding", format!("{kind}, deepspeed{host}"))
 }
 
-fn adapters(keys: &Keys, draft: &mut Draft) -> Result<()> {
+fn adapters(keys: &Keys, program: Program, draft: &mut Draft) -> Result<()> {
     let kind = keys.any(&["adapter", "finetuning_type", "train_type", "tuner_type"]);
-    let kind = kind.or(keys.is(&["use_peft"]).then_some("lora"));
+    let kind = kind.or(keys.is(&["use_peft"]).then_some("lora")).or(program.usual("kind"));
     match kind.unwrap_or("full") {
         "full" => return Ok(()),
         "lora" | "qlora" => {}
@@ -266,19 +389,17 @@ fn adapters(keys: &Keys, draft: &mut Draft) -> Result<()> {
                 .help("all parameters, or LoRA's adapters, have a plan"));
         }
     }
-    let rank = keys.any(&["lora_r", "lora_rank"]);
-    // TRL's default; that of LLaMA-Factory and ms-swift is 8.
-    let usual = if keys.has("use_peft") { "16" } else { "8" };
+    let usual = |key| program.usual(key).unwrap_or_default();
+    let rank = keys.any(&["lora_r", "lora_rank"]).unwrap_or_else(|| {
+        draft.inferred.push(format!("adapters of rank {}", usual("rank")));
+        usual("rank")
+    });
     let on = match keys.any(&["lora_target_modules", "lora_target", "target_modules"]) {
         _ if keys.is(&["lora_target_linear"]) => "all",
         Some(named) => named,
-        None if keys.has("use_peft") => "q_proj, v_proj",
-        None => "all",
+        None => usual("adapters"),
     };
-    if rank.is_none() {
-        draft.inferred.push(format!("adapters of rank {usual}"));
-    }
-    let text = format!("rank {} on {on}", rank.unwrap_or(usual));
+    let text = format!("rank {rank} on {on}");
     match text.parse::<Adapters>() {
         Ok(adapters) => draft.put("adapters", adapters.to_string())?,
         Err(_) => draft.asked.push(format!("adapters ({text})")),

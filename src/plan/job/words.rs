@@ -176,14 +176,14 @@ impl Adapters {
     pub const ATTENTION: [bool; ADAPTED.len()] = [true, true, true, true, false, false, false];
 }
 
-/// From words such as `rank 16` (all products) or `rank 8 on q_proj, v_proj`.
+/// From words such as `rank 16` (all products) or `rank 8 on q_proj v_proj`.
 impl FromStr for Adapters {
     type Err = Error;
 
     fn from_str(text: &str) -> Result<Self> {
         let refuse = || {
             Error::input(format!("`{text}` does not say which adapters are trained"))
-                .help("write \"rank 16\", or \"rank 16 on q_proj, v_proj\"")
+                .help("write \"rank 16\", or \"rank 16 on q_proj v_proj\"")
         };
         let (rank, on) = text.split_once(" on ").unwrap_or((text, "all"));
         let rank = rank.trim().strip_prefix("rank").and_then(|rank| rank.trim().parse().ok());
@@ -219,7 +219,7 @@ impl fmt::Display for Adapters {
         if self.modules.contains(&false) {
             let names = ADAPTED.iter().zip(self.modules).filter(|(_, has)| *has);
             let names: Vec<&str> = names.map(|(name, _)| *name).collect();
-            write!(f, " on {}", names.join(", "))?;
+            write!(f, " on {}", names.join(" "))?;
         }
         Ok(())
     }

@@ -78,7 +78,6 @@ pub fn unreadable(path: &str, error: &std::io::Error) -> Error {
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Disk;
 
-#[expect(clippy::disallowed_methods, reason = "programs that ask for it choose their files")]
 impl Files for Disk {
     fn profile(&self, name: &str) -> Result<Profile> {
         if !crate::plan::config::is_file(name) {
