@@ -124,8 +124,8 @@ fn vllms_cache_is_what_it_prints() {
 }
 
 /// The cache that servers printed, or that is left of their share beside what they printed of weights and activations.
-/// The constants of vLLM were chosen for the rows of the first two files. Off by most: 24 GB cards with the engine before
-/// 0.8, Qwen3-235B on four H100 (23 %), and A100, whose sampler is another.
+/// The constants of vLLM were chosen for the rows of llm-d-planner. Off by most: gpt-oss-120b on one H100 (half of 3.3
+/// GiB), 24 GB cards with the engine before 0.8, Qwen3-235B on four H100 (23 %), and A100, whose sampler is another.
 #[test]
 fn caches_are_what_servers_print() {
     let text = include_str!("../../../tests/data/published_room.csv");
