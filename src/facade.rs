@@ -184,8 +184,8 @@ pub fn expect(question: &Question) -> Result<Expect> {
 /// use collcost::{Bytes, Collective, Question};
 ///
 /// let question = Question::new(Collective::AllReduce, Bytes(0)).on("dgx-h100")?.ranks(8);
-/// let [small, large] = collcost::times(&question, &[Bytes(1 << 10), Bytes(1 << 30)])?[..] else { panic!() };
-/// assert!(small.time_s < large.time_s);
+/// let found = collcost::times(&question, &[Bytes(1 << 10), Bytes(1 << 30)])?;
+/// assert!(found[0].time_s < found[1].time_s);
 /// # Ok::<(), collcost::Error>(())
 /// ```
 ///

@@ -4,10 +4,14 @@
 //! `src/accelerate/utils/dataclasses.py`: names and defaults; FSDP sums gradients in the type of the parameters that it
 //! gathers (`set_mixed_precision`).
 
-use super::draft::Draft;
+use super::draft::{Draft, Whose};
 use super::files::is_yaml;
 use crate::base::error::{Error, Result};
 use crate::base::yaml::{self, Node};
+
+/// What a launcher of PyTorch's DDP leaves to it.
+const DDP: [(&str, &str); 2] =
+    [("sharding", "none, ddp, gradients in fp32"), ("overlap", "gradients")];
 
 /// Whether a text is such a configuration.
 pub(super) fn is(text: &str, file: &str) -> bool {
@@ -34,7 +38,7 @@ pub(super) fn read(text: &str, file: &str) -> Result<Draft> {
     match word(&whole, "distributed_type") {
         Some("FSDP") => fsdp(&whole, &mut draft)?,
         Some("DEEPSPEED") => deepspeed(&whole, &mut draft)?,
-        Some("MULTI_GPU") => draft.put("sharding", "none, ddp, gradients in fp32")?,
+        Some("MULTI_GPU") => draft.usually(Whose::Launcher, DDP),
         other => {
             let kind = other.unwrap_or("");
             return Err(Error::unsupported(format!("`{kind}` of Accelerate has no plan here"))
@@ -81,8 +85,13 @@ pub(super) fn fsdp(whole: &Node<'_>, draft: &mut Draft) -> Result<()> {
     let host = if is("fsdp_offload_params") { ", offload to the host" } else { "" };
     draft.put("sharding", format!("{kind}, bf16 reduced{host}"))?;
     draft.put("overlap", "fsdp")?;
-    let again = is("fsdp_activation_checkpointing");
-    draft.put("recompute", if again { "full" } else { "none" })
+    match is("fsdp_activation_checkpointing") {
+        true => draft.put("recompute", "full"),
+        false => {
+            draft.usually(Whose::Launcher, [("recompute", "none")]);
+            Ok(())
+        }
+    }
 }
 
 fn deepspeed(whole: &Node<'_>, draft: &mut Draft) -> Result<()> {

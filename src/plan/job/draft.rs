@@ -122,10 +122,17 @@ pub(crate) struct Draft {
     pub anchor: Option<Box<Draft>>,
     /// GPUs of a node that a launch runs on.
     pub launched: Option<u32>,
-    /// What is sharded unless one of the files says.
-    pub usual: Option<String>,
+    /// Values that count unless a file gives the key: a program's own, and below them those of its launcher.
+    pub(super) usual: BTreeMap<(Whose, &'static str), String>,
     /// It is what starts a run, which today's release runs; a job in figures may be of its GPU's years.
     pub starts: bool,
+}
+
+/// Whose default a value is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Whose {
+    Program,
+    Launcher,
 }
 
 /// The key of what is missing, of which a file may say more.
@@ -240,9 +247,32 @@ impl Draft {
         }
         self.anchor = self.anchor.or_else(|| base.anchor.clone());
         self.launched = self.launched.or(base.launched);
-        self.usual = self.usual.or_else(|| base.usual.clone());
+        for (key, value) in &base.usual {
+            self.usual.entry(*key).or_insert_with(|| value.clone());
+        }
         self.starts |= base.starts;
         self
+    }
+
+    /// Has these values count unless a file gives them.
+    pub(super) fn usually<const N: usize>(&mut self, whose: Whose, all: [(&'static str, &str); N]) {
+        for (key, value) in all {
+            self.usual.insert((whose, key), value.to_owned());
+        }
+    }
+
+    /// Puts what is usual where nothing was given. How sums overlap belongs to how states are sharded.
+    fn take_usual(&mut self) {
+        let shards = self.get("sharding").is_some();
+        for ((_, key), value) in std::mem::take(&mut self.usual) {
+            if key == "overlap" && shards {
+                continue;
+            }
+            if key == "sharding" && self.get(key).is_none() {
+                self.inferred.push(format!("sharding {value}: no file says another"));
+            }
+            self.keys.entry(key.to_owned()).or_insert(value);
+        }
     }
 
     /// The same with its model, if that is only named: the layers of all files are there now.
@@ -251,6 +281,7 @@ impl Draft {
     /// The name is unknown; a `config.json` describes another model than a launch names.
     pub(super) fn settled(&self) -> Result<Self> {
         let mut settled = self.clone();
+        settled.take_usual();
         if let Some(name) = settled.model_name.take_if(|_| self.model.is_none()) {
             return Ok(settled.over(&known(&name)?));
         }
@@ -318,7 +349,7 @@ impl Draft {
             own.put("gpus", gpus.to_string())?;
         }
         let dp = own.degrees(&mut Vec::new(), &mut Vec::new())?.dp;
-        Ok(micro.checked_mul(times).and_then(|all| all.checked_mul(dp)))
+        whole(micro, times, dp).map(Some)
     }
 
     /// Whether it serves instead of training: it says so, or has keys of a server and none of a batch.
@@ -334,7 +365,10 @@ impl Draft {
     pub fn unread(&self) -> Vec<String> {
         let given = of_servers().chain((!self.adapts()).then_some(FROZEN));
         let given = given.filter(|key| self.get(key).is_some());
-        let given = given.map(|key| format!("{key}: a key of a server"));
+        let given = given.map(|key| match key {
+            FROZEN => format!("{key}: a key of servers and of adapters"),
+            key => format!("{key}: a key of a server"),
+        });
         self.unread.iter().cloned().chain(given).collect()
     }
 
@@ -395,16 +429,7 @@ impl Draft {
         let mut global = self.count("global_batch")?;
         if global.is_none() && !memory_only {
             match (micro, accumulation) {
-                (Some(micro), Some(times)) => {
-                    let all = micro.checked_mul(times).and_then(|all| all.checked_mul(degrees.dp));
-                    global = Some(all.ok_or_else(|| {
-                        let what = format!(
-                            "micro-batches of {micro} · {times} accumulations · dp {} are too many sequences",
-                            degrees.dp
-                        );
-                        Error::input(what).help("write smaller ones")
-                    })?);
-                }
+                (Some(micro), Some(times)) => global = Some(whole(micro, times, degrees.dp)?),
                 _ => missing.push("global_batch"),
             }
         }
@@ -490,7 +515,10 @@ impl Draft {
             reshard: self.read("reshard")?,
             degrees,
             adapters: self.adapters(model, &mut inferred)?,
-            frozen: Weights::read(self.get(FROZEN), model.experts.is_some())?,
+            frozen: Weights::read(
+                self.get(FROZEN).or(self.stored.as_deref().filter(|_| self.adapts())),
+                model.experts.is_some(),
+            )?,
             sharding,
             global,
             micro,
@@ -501,7 +529,7 @@ impl Draft {
             fused_loss: self.flag("fused_loss")?
                 || self.get("recompute").is_some_and(|r| r.contains("fused")),
             compiled_loss: device.is_tpu() || self.flag("compiled_loss")?,
-            overlap: self.overlap()?,
+            overlap: self.read::<Overlap>("overlap")?.unwrap_or_default(),
             schedule,
             dispatcher,
             node_limit,
@@ -708,7 +736,7 @@ impl Draft {
     }
 
     fn sharding(&self, inferred: &mut Vec<String>) -> Result<Sharding> {
-        let text = self.get("sharding").or(self.usual.as_deref()).unwrap_or_else(|| {
+        let text = self.get("sharding").unwrap_or_else(|| {
             inferred.push("sharding none: every replica keeps all".to_owned());
             "none"
         });
@@ -718,13 +746,6 @@ impl Draft {
                 width(text).map_err(|e| e.at(format!("gradients_reduced_in = {text}")))?;
         }
         Ok(sharding)
-    }
-
-    /// What overlaps; PyTorch's DDP, as what is usual, sums gradients beside the backward pass.
-    fn overlap(&self) -> Result<Overlap> {
-        let usual = self.get("sharding").is_none() && self.usual.is_some();
-        let given = self.read("overlap")?;
-        Ok(given.unwrap_or(Overlap { gradients: usual, ..Overlap::default() }))
     }
 
     /// The GPU of a description, of a machine's name or of its title.
@@ -827,6 +848,16 @@ impl Draft {
         }
         machines.on(name, said)
     }
+}
+
+/// The sequences of a step.
+fn whole(micro: u32, times: u32, dp: u32) -> Result<u32> {
+    micro.checked_mul(times).and_then(|all| all.checked_mul(dp)).ok_or_else(|| {
+        let what = format!(
+            "micro-batches of {micro} · {times} accumulations · dp {dp} are too many sequences"
+        );
+        Error::input(what).help("write smaller ones")
+    })
 }
 
 /// Refuses a batch that is not what its parts make (`_batch_assertion`, deepspeed/runtime/config.py of

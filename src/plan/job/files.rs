@@ -70,7 +70,7 @@ fn read(files: &dyn Files, name: &str, left: &Cell<usize>) -> Result<Vec<Row>> {
         one(accelerate::read(&text, name)?)
     } else if other(&text) == Some("GPT-NeoX") {
         return Err(unread(&text).at(name.to_owned()));
-    } else if deepspeed::is(&text) && !megatron::is(&text) {
+    } else if deepspeed::is(&text) && !megatron::is(&text) && !trainer::is(&text, name) {
         one(deepspeed::read(&text, name)?)
     } else if megatron::is(&text) {
         one(megatron::read(&text, name)?)
@@ -86,6 +86,9 @@ fn read(files: &dyn Files, name: &str, left: &Cell<usize>) -> Result<Vec<Row>> {
         return Err(unread(&text).at(name.to_owned()));
     };
     for row in &mut found {
+        if row.draft.name.is_empty() {
+            name.clone_into(&mut row.draft.name);
+        }
         row.draft = below(files, name, row.draft.clone(), left)?;
     }
     Ok(found)

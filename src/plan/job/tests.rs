@@ -1796,7 +1796,10 @@ fn keys_of_a_server_say_that_it_is_one() {
     let batch = "batch = { global = 64, sequence = 4096 }\ngpus = 8\nsharding = \"zero1\"\n";
     let trained = of(&format!("{batch}engine = \"vllm\"\nweights_type = \"fp8\""));
     assert!(!trained.serves());
-    assert_eq!(trained.unread(), ["engine: a key of a server", "weights_type: a key of a server"]);
+    assert_eq!(
+        trained.unread(),
+        ["engine: a key of a server", "weights_type: a key of servers and of adapters"]
+    );
     assert!(!of("gpus = 8").serves() && !of("serve = false\nengine = \"vllm\"").serves());
     assert!(!draft("config.json", FP8).serves());
 }
@@ -3355,13 +3358,16 @@ fn fine_tuning_is_read() {
     let factory = "model_name_or_path: Qwen/Qwen2.5-7B-Instruct\nstage: sft\nlora_target: all\n\
                    per_device_train_batch_size: 1\ngradient_accumulation_steps: 8\nbf16: true\n";
     let found = of("f.yaml", factory);
-    assert_eq!(keys(&found, ["adapters", "recompute", "sequence"]), ["rank 8", "full", "2048"]);
-    assert_eq!(found.usual.as_deref(), Some("none, ddp, gradients in fp32"));
+    assert_eq!(keys(&found, ["adapters", "sequence"]), ["rank 8", "2048"]);
+    let settled = found.settled().unwrap();
+    let expected = ["none, ddp, gradients in fp32", "full", "gradients"];
+    assert_eq!(keys(&settled, ["sharding", "recompute", "overlap"]), expected);
     assert!(found.inferred.iter().any(|one| one.contains("packing")), "{:?}", found.inferred);
     let trl = "model_name_or_path: Qwen/Qwen3-0.6B\ndataset_name: a/b\nper_device_train_batch_size: 2\nuse_peft: true\n";
     let found = of("t.yaml", trl);
     let expected = ["rank 16 on q_proj v_proj", "full", "1024", "bf16"];
-    assert_eq!(keys(&found, ["adapters", "recompute", "sequence", "precision"]), expected);
+    let settled = found.settled().unwrap();
+    assert_eq!(keys(&settled, ["adapters", "recompute", "sequence", "precision"]), expected);
     let swift = "n=8\nNPROC_PER_NODE=$n NNODES=2 \\\nswift sft --model Qwen/Qwen2.5-14B-Instruct --tuner_type full \\\n  \
                  --dataset Anthropic/hh-rlhf --per_device_train_batch_size 2 --gradient_accumulation_steps 1 \\\n  \
                  --max_length 8192 --torch_dtype bfloat16 --deepspeed zero3 --use_liger_kernel true --packing true\n";
@@ -3383,15 +3389,50 @@ fn fine_tuning_is_read() {
         "FSDP, SHARD_GRAD_OP, bf16 reduced, offload to the host",
         "none",
     ];
-    assert_eq!(keys(&found, ["adapters", "sharding", "recompute"]), expected);
-    // What another file shards is above what is usual.
+    let settled = found.settled().unwrap();
+    assert_eq!(keys(&settled, ["adapters", "sharding", "recompute"]), expected);
+    // What another file shards is above what is usual, and a program's own above its launcher's, in any order.
     let launch = "accelerate launch --config_file fsdp.yaml sft.py --model_name_or_path Qwen/Qwen3-0.6B \
                   --per_device_train_batch_size 1\n";
     let found = of("a.sh", launch);
     assert!(found.asked.iter().any(|one| one.contains("fsdp.yaml")), "{:?}", found.asked);
     let fsdp = "distributed_type: FSDP\nnum_processes: 8\nfsdp_config:\n  fsdp_version: 2\n";
-    let both = of("f.yaml", factory).over(&of("fsdp.yaml", fsdp));
-    assert_eq!(keys(&both, ["sharding", "gpus"]), ["FSDP2, bf16 reduced", "8"]);
+    let plain = "distributed_type: MULTI_GPU\nnum_processes: 8\nmixed_precision: bf16\n";
+    let narrow =
+        format!("{trl}dtype: bfloat16\nuse_peft: false\n").replacen("use_peft: true\n", "", 1);
+    for (one, two) in [("f.yaml", "a.yaml"), ("a.yaml", "f.yaml")] {
+        let pair = |recipe: &str, launcher: &str| {
+            let of = |name: &str| of(name, if name == "f.yaml" { recipe } else { launcher });
+            of(one).over(&of(two)).settled().unwrap()
+        };
+        let both = pair(factory, fsdp);
+        assert_eq!(
+            keys(&both, ["sharding", "gpus", "recompute"]),
+            ["FSDP2, bf16 reduced", "8", "full"]
+        );
+        let both = pair(&narrow, plain);
+        assert_eq!(
+            keys(&both, ["sharding", "overlap"]),
+            ["none, ddp, states in bf16", "gradients"]
+        );
+    }
+    let words = format!(
+        "{trl}fsdp: shard_grad_op auto_wrap offload\nfsdp_config:\n  backward_prefetch: x\n"
+    );
+    let found = of("t.yaml", &words);
+    let expected = ["FSDP, SHARD_GRAD_OP, bf16 reduced, offload to the host"];
+    assert_eq!(keys(&found, ["sharding"]), expected);
+    // The same program by another name.
+    let entry = "torchrun --nproc_per_node 8 src/train.py --stage sft --model_name_or_path Qwen/Qwen3-0.6B --bf16 \
+                 --per_device_train_batch_size 1\n";
+    assert_eq!(keys(&of("e.sh", entry), ["adapters", "sequence"]), ["rank 8", "2048"]);
+    let entry = "torchrun --nproc_per_node 8 swift/cli/sft.py --model Qwen/Qwen3-0.6B --max_length 512 \
+                 --per_device_train_batch_size 1 --gradient_accumulation_steps 4 --run_name ppo\n";
+    assert_eq!(keys(&of("e.sh", entry), ["adapters", "gpus"]), ["rank 8", "8"]);
+    let named = "base_model: unsloth/Meta-Llama-3.1-8B-bnb-4bit\nadapter: lora\nlora_r: 8\nsequence_len: 2_048\n\
+                 micro_batch_size: 1\nplugins:\n  - axolotl.integrations.cut_cross_entropy.CutCrossEntropyPlugin\n";
+    let named = job("n.yaml", named.to_owned().leak(), &[("machine", "dgx-h100"), ("gpus", "8")]);
+    assert!(named.frozen.products.bytes < 0.6 && named.fused_loss && named.sequence == 2048);
     // A comment, and another program's file, are no training.
     let served = "# was --per_device_train_batch_size 1\nvllm serve meta-llama/Llama-3.1-8B\n";
     assert!(of("s.sh", served).serves());

@@ -8,7 +8,7 @@
 use std::collections::BTreeMap;
 
 use super::accelerate;
-use super::draft::Draft;
+use super::draft::{Draft, Whose};
 use super::files::is_yaml;
 use super::serving;
 use super::shell::statements;
@@ -54,42 +54,51 @@ enum Program {
 
 impl Program {
     fn of_yaml(keys: &Keys) -> Self {
-        let factory = ["cutoff_len", "finetuning_type", "lora_target", "template", "stage"];
         match () {
             () if keys.has("base_model") => Self::Axolotl,
-            () if factory.iter().any(|key| keys.has(key)) => Self::Factory,
+            () if Self::FACTORY.iter().any(|key| keys.has(key)) => Self::Factory,
             () => Self::Trl,
         }
     }
 
-    /// By the words of its commands.
+    /// By the words of its commands, and its keys.
     ///
     /// # Errors
     /// They train by preferences or rewards.
-    fn of_script(sure: &[&Started]) -> Result<Self> {
+    fn of_script(sure: &[&Started], keys: &Keys) -> Result<Self> {
+        const OTHERS: [&str; 7] = ["dpo", "grpo", "kto", "orpo", "ppo", "rloo", "reward"];
         let mut program = Self::Transformers;
         for one in sure {
             let mut last = "";
+            // What stands behind a flag is its value.
             for word in one.statement.text.split_whitespace() {
                 let name = word.rsplit('/').next().unwrap_or(word);
-                let script = name.strip_suffix(".py").unwrap_or("");
-                let others = ["dpo", "grpo", "kto", "orpo", "ppo", "rloo", "reward"];
+                let script = if last.starts_with('-') { None } else { name.strip_suffix(".py") };
+                let has =
+                    |part: &str| script.is_some_and(|s| s.split(['_', '-']).any(|p| p == part));
                 program = match (last, name) {
                     ("swift", "sft" | "pt") => Self::Swift,
+                    _ if word.contains("swift/cli/") => Self::Swift,
                     ("trl", "sft") => Self::Trl,
-                    ("swift" | "trl", kind) if !kind.starts_with('-') => return Err(rewards(kind)),
-                    (_, "llamafactory-cli" | "train_bash.py") => Self::Factory,
-                    _ if others.iter().any(|other| script.contains(other)) => {
-                        return Err(rewards(name));
+                    ("swift" | "trl", kind)
+                        if ["rlhf"].iter().chain(&OTHERS).any(|k| *k == kind) =>
+                    {
+                        return Err(rewards(kind));
                     }
-                    _ if script.contains("sft") => Self::Trl,
+                    (_, "llamafactory-cli" | "train_bash.py") => Self::Factory,
+                    _ if OTHERS.iter().any(|other| has(other)) => return Err(rewards(name)),
+                    _ if has("sft") && program == Self::Transformers => Self::Trl,
                     _ => program,
                 };
-                last = name;
+                last = word;
             }
         }
-        Ok(program)
+        let by_keys = Self::FACTORY.iter().any(|key| keys.has(key));
+        Ok(if by_keys && program != Self::Swift { Self::Factory } else { program })
     }
+
+    /// Keys that LLaMA-Factory alone has.
+    const FACTORY: [&str; 4] = ["cutoff_len", "finetuning_type", "lora_target", "stage"];
 
     /// What it takes for a key unless it is told otherwise.
     fn usual(self, key: &str) -> Option<&'static str> {
@@ -104,7 +113,7 @@ impl Program {
             (Self::Factory, "sequence") => Some("2048"),
             (Self::Trl, "sequence") => Some("1024"),
             (Self::Axolotl, "sequence") => Some("512"),
-            (Self::Trl | Self::Swift, "precision") => Some("bf16"),
+            (Self::Axolotl | Self::Trl | Self::Swift, "precision") => Some("bf16"),
             (Self::Trl, "rank") => Some("16"),
             (_, "rank") => Some("8"),
             (Self::Trl | Self::Transformers, "adapters") => Some("q_proj v_proj"),
@@ -177,12 +186,15 @@ pub(super) fn read(text: &str, file: &str) -> Result<Draft> {
         if is_map("deepspeed") {
             draft.asked.push("sharding (deepspeed is a table)".to_owned());
         }
-        if is_map("fsdp_config") {
-            let again = draft.get("recompute") == Some("full");
+        // The words of `fsdp` say more than a table without a strategy.
+        let strategy = ["sharding_strategy", "reshard_after_forward"]
+            .map(|key| [key.to_owned(), format!("fsdp_{key}")])
+            .concat();
+        let says = |config: &Node<'_>| strategy.iter().any(|key| config.get(key).is_some());
+        if is_map("fsdp_config")
+            && (draft.get("sharding").is_none() || whole.get("fsdp_config").is_some_and(says))
+        {
             accelerate::fsdp(&whole, &mut draft)?;
-            if again {
-                draft.put("recompute", "full")?;
-            }
         }
         return Ok(draft);
     }
@@ -198,7 +210,7 @@ pub(super) fn read(text: &str, file: &str) -> Result<Draft> {
     draft.inferred.extend(args.open());
     let pairs = args.all().map(|(key, value)| (key.replace('-', "_"), value.to_owned()));
     let keys = Keys(pairs.collect());
-    let program = Program::of_script(&sure).map_err(at)?;
+    let program = Program::of_script(&sure, &keys).map_err(at)?;
     put(&keys, program, &mut draft).map_err(at)?;
     launched(text, &all, &args, &mut draft)?;
     Ok(draft)
@@ -241,9 +253,18 @@ const COMPARED: &[&str] = &[
     "nproc_per_node",
     "nnodes",
     "num_processes",
+    "gradient_checkpointing",
+    "bf16",
+    "fp16",
+    "lora_target",
+    "lora_target_modules",
 ];
 
 fn put(keys: &Keys, program: Program, draft: &mut Draft) -> Result<()> {
+    if keys.is_off(&["do_train"]) || keys.is(&["do_predict"]) && !keys.is(&["do_train"]) {
+        return Err(Error::unsupported("it evaluates, and does not train")
+            .help("name the configuration of a training"));
+    }
     let stage = keys.any(&["stage"]).filter(|stage| !["sft", "pt"].contains(stage));
     let others =
         ["rl", "rlhf_type", "reward_model", "num_generations", "max_prompt_length", "beta"];
@@ -253,9 +274,12 @@ fn put(keys: &Keys, program: Program, draft: &mut Draft) -> Result<()> {
     }
     draft.called = keys.any(&["model_name_or_path", "base_model", "model"]).map(str::to_owned);
     for (key, names) in COUNTS {
-        match (keys.any(names), program.usual(key)) {
-            (Some(value), _) if value.parse::<u32>().is_ok() => draft.put(key, value)?,
-            (Some(value), _) => draft.asked.push(format!("{key} ({} {value})", names[0])),
+        let named = names.iter().find_map(|name| Some((*name, keys.any(&[name])?)));
+        match (named, program.usual(key)) {
+            (Some((name, value)), _) => match value.replace('_', "").parse::<u32>() {
+                Ok(count) => draft.put(key, count.to_string())?,
+                Err(_) => draft.asked.push(format!("{key} ({name} {value})")),
+            },
             (None, Some(usual)) => {
                 draft.put(key, usual)?;
                 draft.inferred.push(format!("{key} {usual}"));
@@ -264,11 +288,13 @@ fn put(keys: &Keys, program: Program, draft: &mut Draft) -> Result<()> {
         }
     }
     let narrow = keys.is(&["bf16", "bfloat16", "pure_bf16"])
-        || keys.any(&["torch_dtype", "dtype"]).is_some_and(|kind| kind.ends_with("bfloat16"));
+        || keys.any(&["torch_dtype", "dtype"]).is_some_and(|kind| kind.ends_with("bfloat16"))
+        || [keys.any(&["mixed_precision"]), keys.any(&["dtype"])].contains(&Some("bf16"));
     let precision = match () {
         () if keys.is(&["fp8"]) => Some("fp8"),
         () if narrow => Some("bf16"),
         () if keys.is(&["fp16", "float16"]) => Some("fp16"),
+        () if keys.is_off(&["bf16"]) => None,
         () => program.usual("precision"),
     };
     match precision {
@@ -280,21 +306,27 @@ fn put(keys: &Keys, program: Program, draft: &mut Draft) -> Result<()> {
     adapters(keys, program, draft)?;
     sharding(keys, program, draft)?;
     let again = ["gradient_checkpointing", "fsdp_activation_checkpointing"];
-    let recompute = match () {
-        () if keys.is(&["disable_gradient_checkpointing"]) || keys.is_off(&again) => Some("none"),
-        () if keys.is(&again) => Some("full"),
-        () => program.usual("recompute"),
-    };
-    if let Some(recompute) = recompute {
-        draft.put("recompute", recompute)?;
+    match program.usual("recompute") {
+        _ if keys.is(&["disable_gradient_checkpointing"]) || keys.is_off(&again) => {
+            draft.put("recompute", "none")?;
+        }
+        _ if keys.is(&again) => draft.put("recompute", "full")?,
+        usual => draft.usually(Whose::Program, [("recompute", usual.unwrap_or("none"))]),
     }
     let attention = ["attn_implementation", "attn_impl", "flash_attn"];
     if let Some(how) = keys.any(&attention) {
         let plain = matches!(how, "eager" | "disabled");
         draft.put("attention", if plain { "unfused" } else { "flash" })?;
     }
-    let fused = ["use_liger_kernel", "enable_liger_kernel", "liger_fused_linear_cross_entropy"];
-    if keys.is(&fused) {
+    let fused = [
+        "use_liger_kernel",
+        "enable_liger_kernel",
+        "liger_fused_linear_cross_entropy",
+        "cut_cross_entropy",
+        "chunked_cross_entropy",
+    ];
+    let plugs = keys.any(&["plugins"]).is_some_and(|all| all.contains("CutCrossEntropy"));
+    if keys.is(&fused) || plugs {
         draft.put("fused_loss", "true")?;
     }
     if keys.is(&["torch_compile"]) {
@@ -328,15 +360,26 @@ fn sharding(keys: &Keys, program: Program, draft: &mut Draft) -> Result<()> {
         let built_in = named.strip_prefix("zero").filter(|rest| !rest.contains(['.', '/']));
         let Some(built_in) = built_in else { return draft.put("from", named) };
         let (stage, host) = built_in.split_once('_').unwrap_or((built_in, ""));
-        deepspeed(draft, stage, host == "offload")?;
+        let host = if host == "offload" { if stage == "3" { BOTH } else { OPTIMIZER } } else { "" };
+        deepspeed(draft, stage, host)?;
         let beside = if stage == "3" { "dp" } else { "gradients" };
         return draft.put("overlap", beside);
     }
     if let Some(stage) = keys.any(&["zero_stage"]) {
-        deepspeed(draft, stage, keys.is(&["offload"]))?;
+        let host = match keys.any(&["offload_param_device"]) {
+            Some(_) => BOTH,
+            None if keys.is(&["offload"]) || keys.any(&["offload_optimizer_device"]).is_some() => {
+                OPTIMIZER
+            }
+            None => "",
+        };
+        deepspeed(draft, stage, host)?;
         return draft.put("overlap", if stage == "3" { "dp" } else { "none" });
     }
-    if let Some(how) = keys.any(&["fsdp"]).map(str::to_ascii_lowercase) {
+    let by_flags = keys
+        .is(&["use_fsdp"])
+        .then(|| keys.any(&["fsdp_sharding_strategy"]).unwrap_or("full_shard"));
+    if let Some(how) = keys.any(&["fsdp"]).or(by_flags).map(str::to_ascii_lowercase) {
         let host = if how.contains("offload") { ", offload to the host" } else { "" };
         let kind = match () {
             () if how.contains("shard_grad_op") => "FSDP, SHARD_GRAD_OP",
@@ -354,33 +397,45 @@ fn sharding(keys: &Keys, program: Program, draft: &mut Draft) -> Result<()> {
         return draft.put("overlap", "fsdp");
     }
     if let Some(named) = keys.any(&["config_file", "accelerate_config"]) {
-        draft.asked.push(format!("sharding ({named}, after this file)"));
+        draft.asked.push(format!("sharding ({named}: name it after this file)"));
+        return Ok(());
     }
     // A model that is loaded in 16 bits has its gradients and Adam's states there, too; adapters have 32.
     let loaded = match program {
         Program::Axolotl | Program::Swift => true,
         Program::Factory => keys.is(&["pure_bf16"]),
-        Program::Trl | Program::Transformers => keys.any(&["torch_dtype", "dtype"]).is_some(),
+        Program::Trl | Program::Transformers => keys
+            .any(&["torch_dtype", "dtype"])
+            .is_some_and(|kind| kind.ends_with("bfloat16") || kind == "auto"),
     };
+    if draft.adapts() && !loaded && matches!(program, Program::Trl | Program::Transformers) {
+        let what = "frozen weights are counted in 16 bits: without dtype they have 32";
+        draft.inferred.push(what.to_owned());
+    }
     let narrow = loaded && draft.get("precision") == Some("bf16") && !draft.adapts();
     let states = if narrow { "states in bf16" } else { "gradients in fp32" };
-    draft.usual = Some(format!("none, ddp, {states}"));
+    let kind = format!("none, ddp, {states}");
+    draft.usually(Whose::Program, [("sharding", kind.as_str()), ("overlap", "gradients")]);
     Ok(())
 }
 
-fn deepspeed(draft: &mut Draft, stage: &str, host: bool) -> Result<()> {
+/// What DeepSpeed keeps on the host.
+const OPTIMIZER: &str = ", offload of 1 of the optimizer";
+const BOTH: &str = ", offload of 1 of the optimizer and of parameters";
+
+fn deepspeed(draft: &mut Draft, stage: &str, host: &str) -> Result<()> {
     if !matches!(stage, "0" | "1" | "2" | "3") {
         draft.asked.push(format!("sharding (zero stage {stage})"));
         return Ok(());
     }
     let kind = if stage == "0" { "none".to_owned() } else { format!("zero{stage}") };
-    let host = if host { ", offload of 1 of the optimizer" } else { "" };
     draft.put("sharding", format!("{kind}, deepspeed{host}"))
 }
 
 fn adapters(keys: &Keys, program: Program, draft: &mut Draft) -> Result<()> {
     let kind = keys.any(&["adapter", "finetuning_type", "train_type", "tuner_type"]);
-    let kind = kind.or(keys.is(&["use_peft"]).then_some("lora")).or(program.usual("kind"));
+    let said = keys.is(&["use_peft"]) || keys.is(&["lora_dim"]);
+    let kind = kind.or(said.then_some("lora")).or(program.usual("kind"));
     match kind.unwrap_or("full") {
         "full" => return Ok(()),
         "lora" | "qlora" => {}
@@ -390,13 +445,14 @@ fn adapters(keys: &Keys, program: Program, draft: &mut Draft) -> Result<()> {
         }
     }
     let usual = |key| program.usual(key).unwrap_or_default();
-    let rank = keys.any(&["lora_r", "lora_rank"]).unwrap_or_else(|| {
+    let rank = keys.any(&["lora_r", "lora_rank", "lora_dim"]).unwrap_or_else(|| {
         draft.inferred.push(format!("adapters of rank {}", usual("rank")));
         usual("rank")
     });
     let on = match keys.any(&["lora_target_modules", "lora_target", "target_modules"]) {
         _ if keys.is(&["lora_target_linear"]) => "all",
         Some(named) => named,
+        None if keys.is(&["lora_dim"]) => "all",
         None => usual("adapters"),
     };
     let text = format!("rank {rank} on {on}");
