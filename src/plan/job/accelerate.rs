@@ -113,7 +113,7 @@ fn deepspeed(whole: &Node<'_>, draft: &mut Draft) -> Result<()> {
     // DeepSpeed's third stage overlaps by default.
     draft.put("overlap", if stage == "3" { "dp" } else { "none" })?;
     if let Some(times) = of("gradient_accumulation_steps").filter(|text| *text != "auto") {
-        draft.put("accumulation", times)?;
+        draft.usually(Whose::Launcher, [("accumulation", times)]);
     }
     Ok(())
 }

@@ -191,6 +191,7 @@ impl Draft {
             .chain(&["sequence_parallel", "accumulation"])
         {
             self.keys.remove(*key);
+            self.usual.retain(|(_, usual), _| usual != key);
         }
         self
     }
@@ -261,17 +262,27 @@ impl Draft {
         }
     }
 
-    /// Puts what is usual where nothing was given. How sums overlap belongs to how states are sharded.
+    /// Puts what is usual where nothing was given. How sums overlap belongs to how states are sharded, and accumulations
+    /// follow from a given batch.
     fn take_usual(&mut self) {
         let shards = self.get("sharding").is_some();
+        let launched = self.usual.contains_key(&(Whose::Launcher, "sharding"));
+        let whole = self.get("global_batch").is_some();
         for ((_, key), value) in std::mem::take(&mut self.usual) {
-            if key == "overlap" && shards {
+            let follows = key == "overlap" && shards || key == "accumulation" && whole;
+            if follows || self.get(key).is_some() {
                 continue;
             }
-            if key == "sharding" && self.get(key).is_none() {
-                self.inferred.push(format!("sharding {value}: no file says another"));
+            match key {
+                "sharding" if !launched => {
+                    self.inferred.push(format!("sharding {value}: no file says another"));
+                }
+                "micro_batch" | "accumulation" | "sequence" => {
+                    self.inferred.push(format!("{key} {value}"));
+                }
+                _ => {}
             }
-            self.keys.entry(key.to_owned()).or_insert(value);
+            self.keys.insert(key.to_owned(), value);
         }
     }
 
@@ -340,11 +351,12 @@ impl Draft {
     /// The sequences of a step that micro-batches and accumulations make on the job's own layout, over its own GPUs or so
     /// many; `None` if it says them itself, or not at all.
     pub fn whole_batch(&self, gpus: u32) -> Result<Option<u32>> {
-        let (micro, times) = (self.count("micro_batch")?, self.count("accumulation")?);
-        let (Some(micro), Some(times), None) = (micro, times, self.get("global_batch")) else {
+        let mut own = self.clone();
+        own.take_usual();
+        let (micro, times) = (own.count("micro_batch")?, own.count("accumulation")?);
+        let (Some(micro), Some(times), None) = (micro, times, own.get("global_batch")) else {
             return Ok(None);
         };
-        let mut own = self.clone();
         if own.get("gpus").is_none() && own.get("dp").is_none() {
             own.put("gpus", gpus.to_string())?;
         }
@@ -515,10 +527,7 @@ impl Draft {
             reshard: self.read("reshard")?,
             degrees,
             adapters: self.adapters(model, &mut inferred)?,
-            frozen: Weights::read(
-                self.get(FROZEN).or(self.stored.as_deref().filter(|_| self.adapts())),
-                model.experts.is_some(),
-            )?,
+            frozen: Weights::read(self.frozen(), model.experts.is_some())?,
             sharding,
             global,
             micro,
@@ -566,6 +575,13 @@ impl Draft {
             job.inferred.push(format!("recompute {}: {why}", job.recompute));
         }
         Ok(job)
+    }
+
+    /// How weights beside adapters are stored: as said, or as a checkpoint's name says of those that stay packed.
+    fn frozen(&self) -> Option<&str> {
+        const PACKED: [&str; 6] = ["nf4", "awq", "gptq", "int8", "w4a16", "w8a16"];
+        let packed = |kind: &&str| self.adapts() && PACKED.contains(kind);
+        self.get(FROZEN).or(self.stored.as_deref().filter(packed))
     }
 
     /// Whether adapters alone are trained.

@@ -166,7 +166,9 @@ fn below(files: &dyn Files, file: &str, mut draft: Draft, left: &Cell<usize>) ->
     if let Some(from) = draft.get("from").map(str::to_owned) {
         let names: Vec<String> =
             from.split(',').map(|path| beside_or_here(files, file, path.trim())).collect();
-        for base in within(files, &names, left)? {
+        for mut base in within(files, &names, left)? {
+            // The answer is headed by what was asked for.
+            base.draft.name.clear();
             draft = draft.over(&base.draft);
         }
     }

@@ -837,7 +837,7 @@ fn accelerates_yaml_is_read() {
     let read = sharding(zero).unwrap();
     assert_eq!((read.framework, read.shard), (Framework::DeepSpeed, Shard::Parameters));
     assert_eq!(read.offload, None);
-    assert_eq!(draft("a.yaml", zero).get("accumulation"), Some("4"));
+    assert_eq!(draft("a.yaml", zero).settled().unwrap().get("accumulation"), Some("4"));
     let old = "distributed_type: FSDP\nnum_processes: 8\nfsdp_config:\n  fsdp_sharding_strategy: SHARD_GRAD_OP\n";
     assert_eq!(sharding(old).unwrap().shard, Shard::Gradients);
     let other = "distributed_type: TPU\n";
@@ -3358,8 +3358,8 @@ fn fine_tuning_is_read() {
     let factory = "model_name_or_path: Qwen/Qwen2.5-7B-Instruct\nstage: sft\nlora_target: all\n\
                    per_device_train_batch_size: 1\ngradient_accumulation_steps: 8\nbf16: true\n";
     let found = of("f.yaml", factory);
-    assert_eq!(keys(&found, ["adapters", "sequence"]), ["rank 8", "2048"]);
     let settled = found.settled().unwrap();
+    assert_eq!(keys(&settled, ["adapters", "sequence"]), ["rank 8", "2048"]);
     let expected = ["none, ddp, gradients in fp32", "full", "gradients"];
     assert_eq!(keys(&settled, ["sharding", "recompute", "overlap"]), expected);
     assert!(found.inferred.iter().any(|one| one.contains("packing")), "{:?}", found.inferred);
@@ -3425,7 +3425,17 @@ fn fine_tuning_is_read() {
     // The same program by another name.
     let entry = "torchrun --nproc_per_node 8 src/train.py --stage sft --model_name_or_path Qwen/Qwen3-0.6B --bf16 \
                  --per_device_train_batch_size 1\n";
-    assert_eq!(keys(&of("e.sh", entry), ["adapters", "sequence"]), ["rank 8", "2048"]);
+    let settled = of("e.sh", entry).settled().unwrap();
+    assert_eq!(keys(&settled, ["adapters", "sequence"]), ["rank 8", "2048"]);
+    // Behind a flag stands the script, too; a checkpoint's own type counts where it stays packed.
+    let behind = "python -u sft.py --model_name_or_path openai/gpt-oss-20b --use_peft --per_device_train_batch_size 1\n";
+    let settled = of("b.sh", behind).settled().unwrap();
+    assert_eq!(keys(&settled, ["recompute", "sequence"]), ["full", "1024"]);
+    let plain = job("b.sh", behind.to_owned().leak(), &[("machine", "dgx-h100"), ("gpus", "8")]);
+    assert_eq!(plain.frozen.experts.bytes, 2.0);
+    let flags = "accelerate launch --use_deepspeed --zero_stage 3 --offload_param_device cpu train.py --bf16 \
+                 --model_name_or_path Qwen/Qwen3-0.6B --per_device_train_batch_size 1 --block_size 512\n";
+    assert_eq!(keys(&of("d.sh", flags), ["sharding"]), ["zero3, deepspeed, offload of parameters"]);
     let entry = "torchrun --nproc_per_node 8 swift/cli/sft.py --model Qwen/Qwen3-0.6B --max_length 512 \
                  --per_device_train_batch_size 1 --gradient_accumulation_steps 4 --run_name ppo\n";
     assert_eq!(keys(&of("e.sh", entry), ["adapters", "gpus"]), ["rank 8", "8"]);
@@ -3452,7 +3462,12 @@ fn other_fine_tuning_is_refused() {
         ("f.yaml", "cutoff_len: 1024\nstage: dpo\n".to_owned(), "preferences or rewards (dpo)"),
         ("f.yaml", "base_model: a/b\nreward_model: true\n".to_owned(), "rewards (reward_model)"),
         ("f.yaml", "cutoff_len: 1024\nfinetuning_type: oft\n".to_owned(), "training of `oft`"),
-        ("d.sh", format!("torchrun dpo.py {start} 1\n"), "preferences or rewards (dpo.py)"),
+        ("d.sh", format!("torchrun --standalone dpo.py {start} 1\n"), "rewards (dpo.py)"),
+        (
+            "v1.yaml",
+            "cutoff_len: 64\ndist_config:\n  name: deepspeed\n".to_owned(),
+            "`dist_config`",
+        ),
         ("d.sh", format!("trl dpo {start} 1\n"), "preferences or rewards (dpo)"),
         ("d.sh", format!("swift rlhf {start} 1\n"), "preferences or rewards (rlhf)"),
         ("f.sh", "llamafactory-cli train f.yaml\n".to_owned(), "LLaMA-Factory"),
@@ -3478,6 +3493,12 @@ fn other_fine_tuning_is_refused() {
     assert!(error.contains("too many sequences"), "{error}");
     draft.put("micro_batch", "1").unwrap();
     assert_eq!(draft.whole_batch(16).unwrap(), Some(16));
+    // A given batch says the accumulations that are usual otherwise.
+    let usual =
+        "cutoff_len: 64\nmodel_name_or_path: Qwen/Qwen3-0.6B\nfinetuning_type: full\nbf16: true\n";
+    let usual =
+        job("u.yaml", usual, &[("machine", "dgx-h100"), ("gpus", "8"), ("global_batch", "128")]);
+    assert_eq!((usual.micro, usual.microbatches()), (8, 2.0));
     for (adapters, why) in [("rank 5000", "4096 channels"), ("rank 8 on foo", "`foo` is not")] {
         draft.put("adapters", adapters).unwrap();
         let error = draft.job(&Machines::new(&BuiltIn), false).err().unwrap().to_string();

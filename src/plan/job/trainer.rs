@@ -56,6 +56,7 @@ impl Program {
     fn of_yaml(keys: &Keys) -> Self {
         match () {
             () if keys.has("base_model") => Self::Axolotl,
+            () if ["tuner_type", "train_type"].iter().any(|key| keys.has(key)) => Self::Swift,
             () if Self::FACTORY.iter().any(|key| keys.has(key)) => Self::Factory,
             () => Self::Trl,
         }
@@ -69,11 +70,12 @@ impl Program {
         const OTHERS: [&str; 7] = ["dpo", "grpo", "kto", "orpo", "ppo", "rloo", "reward"];
         let mut program = Self::Transformers;
         for one in sure {
-            let mut last = "";
-            // What stands behind a flag is its value.
+            let (mut last, mut seen) = ("", false);
             for word in one.statement.text.split_whitespace() {
                 let name = word.rsplit('/').next().unwrap_or(word);
-                let script = if last.starts_with('-') { None } else { name.strip_suffix(".py") };
+                // `--reward_funcs x.py` stands behind the script.
+                let script = name.strip_suffix(".py").filter(|_| !seen);
+                seen |= script.is_some();
                 let has =
                     |part: &str| script.is_some_and(|s| s.split(['_', '-']).any(|p| p == part));
                 program = match (last, name) {
@@ -139,11 +141,14 @@ impl Keys {
                 Value::List(items) => {
                     Some(items.iter().filter_map(text).collect::<Vec<_>>().join(","))
                 }
-                Value::Null | Value::Map(_) => None,
+                Value::Null => Some("null".to_owned()),
+                Value::Map(_) => None,
             }
         }
         let Value::Map(entries) = &whole.value else { return Self(BTreeMap::new()) };
-        let found = entries.iter().filter_map(|(key, value)| Some((key.to_string(), text(value)?)));
+        // Of a table only that it is there.
+        let found =
+            entries.iter().map(|(key, value)| (key.to_string(), text(value).unwrap_or_default()));
         Self(found.collect())
     }
 
@@ -261,6 +266,11 @@ const COMPARED: &[&str] = &[
 ];
 
 fn put(keys: &Keys, program: Program, draft: &mut Draft) -> Result<()> {
+    let apart = ["dist_config", "peft_config", "train_dataset", "use_distributed_optimizer"];
+    if let Some(key) = apart.iter().find(|key| keys.has(key)) {
+        return Err(Error::unsupported(format!("a configuration with `{key}` is not read"))
+            .help("LLaMA-Factory's first form and Megatron's are others: write the job in TOML"));
+    }
     if keys.is_off(&["do_train"]) || keys.is(&["do_predict"]) && !keys.is(&["do_train"]) {
         return Err(Error::unsupported("it evaluates, and does not train")
             .help("name the configuration of a training"));
@@ -280,12 +290,16 @@ fn put(keys: &Keys, program: Program, draft: &mut Draft) -> Result<()> {
                 Ok(count) => draft.put(key, count.to_string())?,
                 Err(_) => draft.asked.push(format!("{key} ({name} {value})")),
             },
-            (None, Some(usual)) => {
-                draft.put(key, usual)?;
-                draft.inferred.push(format!("{key} {usual}"));
-            }
+            (None, Some(usual)) => draft.usually(Whose::Program, [(key, usual)]),
             (None, None) => {}
         }
+    }
+    if program == Program::Axolotl
+        && let Some(all) = keys.any(&["batch_size"])
+        && keys.any(COUNTS[1].1).is_none()
+    {
+        draft.usual.remove(&(Whose::Program, "accumulation"));
+        draft.asked.push(format!("accumulation (batch_size {all})"));
     }
     let narrow = keys.is(&["bf16", "bfloat16", "pure_bf16"])
         || keys.any(&["torch_dtype", "dtype"]).is_some_and(|kind| kind.ends_with("bfloat16"))
@@ -329,6 +343,9 @@ fn put(keys: &Keys, program: Program, draft: &mut Draft) -> Result<()> {
     if keys.is(&fused) || plugs {
         draft.put("fused_loss", "true")?;
     }
+    if program == Program::Trl && keys.any(&["loss_type"]).is_none() {
+        draft.inferred.push("all logits are kept: newer releases of TRL keep chunks".to_owned());
+    }
     if keys.is(&["torch_compile"]) {
         draft.put("compiled", "true")?;
     }
@@ -338,15 +355,27 @@ fn put(keys: &Keys, program: Program, draft: &mut Draft) -> Result<()> {
     if let Some(kind) = keys.any(&["optim", "optimizer"]).filter(|kind| is_other(kind)) {
         draft.unread.push(format!("optimizer {kind}: its states are counted as Adam's"));
     }
-    let unpriced = [
-        "sequence_parallel_size",
-        "sequence_parallel_degree",
-        "expert_parallel_size",
-        "freeze_llm",
-    ];
-    draft.unread.extend(unpriced.into_iter().filter(|key| keys.is(&[key])).map(str::to_owned));
+    draft.unread.extend(UNPRICED.iter().filter(|key| keys.is(&[key])).map(|key| (*key).to_owned()));
     Ok(())
 }
+
+/// What changes memory or time and is not priced.
+const UNPRICED: &[&str] = &[
+    "sequence_parallel_size",
+    "sequence_parallel_degree",
+    "expert_parallel_size",
+    "freeze_llm",
+    "unfrozen_parameters",
+    "lora_target_parameters",
+    "lisa_n_layers",
+    "use_galore",
+    "use_apollo",
+    "use_badam",
+    "use_adam_mini",
+    "use_muon",
+    "mixture_of_depths",
+    "task_type",
+];
 
 /// Whether an optimizer's states are not Adam's in 32 bits.
 fn is_other(kind: &str) -> bool {
@@ -355,7 +384,7 @@ fn is_other(kind: &str) -> bool {
 }
 
 fn sharding(keys: &Keys, program: Program, draft: &mut Draft) -> Result<()> {
-    if let Some(named) = keys.any(&["deepspeed", "deepspeed_config"]) {
+    if let Some(named) = keys.any(&["deepspeed", "deepspeed_config", "deepspeed_config_file"]) {
         // ms-swift's own are words: `zero3_offload`.
         let built_in = named.strip_prefix("zero").filter(|rest| !rest.contains(['.', '/']));
         let Some(built_in) = built_in else { return draft.put("from", named) };
@@ -365,13 +394,18 @@ fn sharding(keys: &Keys, program: Program, draft: &mut Draft) -> Result<()> {
         let beside = if stage == "3" { "dp" } else { "gradients" };
         return draft.put("overlap", beside);
     }
-    if let Some(stage) = keys.any(&["zero_stage"]) {
-        let host = match keys.any(&["offload_param_device"]) {
-            Some(_) => BOTH,
-            None if keys.is(&["offload"]) || keys.any(&["offload_optimizer_device"]).is_some() => {
-                OPTIMIZER
-            }
-            None => "",
+    // The plugin's own default is the second stage.
+    let by_flag = keys.is(&["use_deepspeed"]).then_some("2");
+    if let Some(stage) = keys.any(&["zero_stage"]).or(by_flag) {
+        let [optimizer, parameters] = ["offload_optimizer_device", "offload_param_device"]
+            .map(|key| keys.any(&[key]).is_some());
+        // DeepSpeed-Chat's flag is of both.
+        let all = keys.is(&["offload"]);
+        let host = match (optimizer || all, parameters || all && stage == "3") {
+            (true, true) => BOTH,
+            (true, false) => OPTIMIZER,
+            (false, true) => ", offload of parameters",
+            (false, false) => "",
         };
         deepspeed(draft, stage, host)?;
         return draft.put("overlap", if stage == "3" { "dp" } else { "none" });
@@ -380,7 +414,8 @@ fn sharding(keys: &Keys, program: Program, draft: &mut Draft) -> Result<()> {
         .is(&["use_fsdp"])
         .then(|| keys.any(&["fsdp_sharding_strategy"]).unwrap_or("full_shard"));
     if let Some(how) = keys.any(&["fsdp"]).or(by_flags).map(str::to_ascii_lowercase) {
-        let host = if how.contains("offload") { ", offload to the host" } else { "" };
+        let host = how.contains("offload") || keys.is(&["fsdp_offload_params"]);
+        let host = if host { ", offload to the host" } else { "" };
         let kind = match () {
             () if how.contains("shard_grad_op") => "FSDP, SHARD_GRAD_OP",
             () if how.contains("no_shard") => "none, ddp",
