@@ -269,7 +269,7 @@ fn put(keys: &Keys, program: Program, draft: &mut Draft) -> Result<()> {
     let apart = ["dist_config", "peft_config", "train_dataset", "use_distributed_optimizer"];
     if let Some(key) = apart.iter().find(|key| keys.has(key)) {
         return Err(Error::unsupported(format!("a configuration with `{key}` is not read"))
-            .help("LLaMA-Factory's first form and Megatron's are others: write the job in TOML"));
+            .help("LLaMA-Factory's v1 files and those for Megatron have other keys: write the job in TOML"));
     }
     if keys.is_off(&["do_train"]) || keys.is(&["do_predict"]) && !keys.is(&["do_train"]) {
         return Err(Error::unsupported("it evaluates, and does not train")
