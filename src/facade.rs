@@ -78,8 +78,7 @@ impl Question {
     /// On links with one α and one rate, without a machine.
     #[must_use]
     pub fn links(mut self, alpha: Seconds, bandwidth: Bandwidth) -> Self {
-        let link = Bandwidth::checked(bandwidth.0).filter(|_| (0.0..=1e9).contains(&alpha.0));
-        if link.is_none() {
+        if Seconds::checked(alpha.0).is_none() || Bandwidth::checked(bandwidth.0).is_none() {
             let what = format!("no link takes {alpha} and carries {bandwidth}");
             self.refused.get_or_insert(
                 Error::input(what).help("give an α of 0 or more and a rate above 0"),

@@ -1,9 +1,43 @@
 //! Whether bytes are text, and what to do if they are not.
 
-use std::io::{Error, ErrorKind, Result};
+use std::io::{Error, ErrorKind, Read, Result};
+
+use crate::base::quantity::Bytes;
 
 /// The byte order mark of UTF-8, with which some programs begin a file.
 pub(crate) const MARK: &str = "\u{feff}";
+
+/// The longest text that is read as a whole.
+pub const LONGEST: Bytes = Bytes(128 << 20);
+
+/// A reader that fails after this many bytes.
+#[derive(Debug)]
+pub struct Bounded<R> {
+    inner: R,
+    left: u64,
+    most: Bytes,
+}
+
+impl<R: Read> Bounded<R> {
+    /// Of `inner` no more than `most`.
+    pub fn new(inner: R, most: Bytes) -> Self {
+        Self { inner, left: most.0, most }
+    }
+}
+
+impl<R: Read> Read for Bounded<R> {
+    fn read(&mut self, room: &mut [u8]) -> Result<usize> {
+        let read = self.inner.read(room)?;
+        match self.left.checked_sub(read as u64) {
+            Some(left) => self.left = left,
+            None => {
+                let what = format!("it has more than {}", self.most);
+                return Err(Error::new(ErrorKind::FileTooLarge, what));
+            }
+        }
+        Ok(read)
+    }
+}
 
 /// The bytes as text, without a byte order mark.
 ///

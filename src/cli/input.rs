@@ -10,15 +10,14 @@ use std::path::Path;
 use std::rc::Rc;
 use std::sync::OnceLock;
 
-use collcost::base::encoding;
+use collcost::base::encoding::{self, Bounded, LONGEST};
 use collcost::base::error::{Error, Result};
 use collcost::base::quantity::Bytes;
 use collcost::measure::logs::Input;
-use collcost::plan::table::LONGEST;
 use flate2::bufread::GzDecoder;
 
 /// The longest log, which is read line by line.
-const LOG: u64 = 4 << 30;
+const LOG: Bytes = Bytes(4 << 30);
 
 /// The beginning of a file by which it is known as text.
 const HEAD: usize = 1 << 10;
@@ -87,7 +86,7 @@ pub(super) fn bytes(file: impl AsRef<Path>) -> io::Result<Vec<u8>> {
 ///
 /// # Errors
 /// The system's; data that are not text, or are too long.
-pub(super) fn whole(from: impl Read, most: u64) -> io::Result<String> {
+pub(super) fn whole(from: impl Read, most: Bytes) -> io::Result<String> {
     let mut bytes = Vec::new();
     Bounded::new(from, most).read_to_end(&mut bytes)?;
     encoding::text(bytes)
@@ -264,35 +263,6 @@ const ROOM: usize = 1 << 17;
 /// The first bytes of a gzip file.
 const GZIP: &[u8] = &[0x1f, 0x8b];
 
-/// A reader that fails after this many bytes.
-struct Bounded<R> {
-    inner: R,
-    left: u64,
-    most: u64,
-}
-
-impl<R: Read> Bounded<R> {
-    fn new(inner: R, most: u64) -> Self {
-        Self { inner, left: most, most }
-    }
-}
-
-impl<R: Read> Read for Bounded<R> {
-    fn read(&mut self, room: &mut [u8]) -> io::Result<usize> {
-        let read = self.inner.read(room)?;
-        match self.left.checked_sub(read as u64) {
-            Some(left) => self.left = left,
-            None => {
-                return Err(io::Error::new(
-                    ErrorKind::FileTooLarge,
-                    format!("it has more than {}", Bytes(self.most)),
-                ));
-            }
-        }
-        Ok(read)
-    }
-}
-
 /// A reader that shares the count of bytes read from it.
 struct Counted<R> {
     inner: R,
@@ -343,7 +313,7 @@ impl<R: BufRead> Read for Unpacked<R> {
     fn read(&mut self, room: &mut [u8]) -> io::Result<usize> {
         let read = self.members(room)?;
         self.given += read as u64;
-        if self.given > LOG || self.given > UNPACKED.max(PACKED * self.taken.get()) {
+        if self.given > LOG.0 || self.given > UNPACKED.max(PACKED * self.taken.get()) {
             let (taken, given) = (Bytes(self.taken.get()), Bytes(self.given));
             return Err(io::Error::new(
                 ErrorKind::FileTooLarge,
@@ -375,8 +345,11 @@ mod tests {
 
     #[test]
     fn what_has_no_end_is_refused() {
-        assert_eq!(whole(&b"12345678"[..], 8).unwrap(), "12345678");
-        assert_eq!(whole(io::repeat(b'x'), 1 << 20).unwrap_err().kind(), ErrorKind::FileTooLarge);
+        assert_eq!(whole(&b"12345678"[..], Bytes(8)).unwrap(), "12345678");
+        assert_eq!(
+            whole(io::repeat(b'x'), Bytes(1 << 20)).unwrap_err().kind(),
+            ErrorKind::FileTooLarge
+        );
     }
 
     #[test]

@@ -107,7 +107,7 @@ impl Args {
 }
 
 /// The most bytes of data that are read.
-const LONGEST: u64 = 64 << 20;
+const LONGEST: Bytes = Bytes(64 << 20);
 
 /// Rows of numbers: typed, or in a file.
 fn rows(text: &str) -> Result<Vec<Vec<f64>>> {

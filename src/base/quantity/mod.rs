@@ -275,6 +275,13 @@ impl FromStr for Seconds {
     }
 }
 
+impl Seconds {
+    /// A time that something can take.
+    pub(crate) fn checked(seconds: f64) -> Option<Self> {
+        (0.0..=LONGEST).contains(&seconds).then_some(Self(seconds))
+    }
+}
+
 impl Bandwidth {
     /// A rate that a link can have.
     pub(crate) fn checked(rate: f64) -> Option<Self> {

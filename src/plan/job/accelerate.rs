@@ -4,6 +4,7 @@
 //! `src/accelerate/utils/dataclasses.py`: names and defaults; FSDP sums gradients in the type of the parameters that it
 //! gathers (`set_mixed_precision`).
 
+use super::deepspeed::sharding;
 use super::draft::{Draft, Whose};
 use super::files::is_yaml;
 use crate::base::error::{Error, Result};
@@ -99,17 +100,10 @@ fn deepspeed(whole: &Node<'_>, draft: &mut Draft) -> Result<()> {
     if let Some(named) = of("deepspeed_config_file") {
         return draft.put("from", named);
     }
-    let device = |key: &str| of(key).is_some();
-    let host = match [device("offload_optimizer_device"), device("offload_param_device")] {
-        [true, true] => ", offload of 1 of the optimizer and of parameters",
-        [true, false] => ", offload of 1 of the optimizer",
-        [false, true] => ", offload of parameters",
-        [false, false] => "",
-    };
+    let host = ["offload_optimizer_device", "offload_param_device"].map(|key| of(key).is_some());
     // The plugin's own default is the second stage.
     let stage = of("zero_stage").unwrap_or("2");
-    let kind = if stage == "0" { "none".to_owned() } else { format!("zero{stage}") };
-    draft.put("sharding", format!("{kind}, deepspeed{host}"))?;
+    draft.put("sharding", sharding(stage, "", host, 1.0))?;
     // DeepSpeed's third stage overlaps by default.
     draft.put("overlap", if stage == "3" { "dp" } else { "none" })?;
     if let Some(times) = of("gradient_accumulation_steps").filter(|text| *text != "auto") {

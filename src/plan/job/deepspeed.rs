@@ -30,6 +30,24 @@ fn states(json: &Value, draft: &mut Draft) -> &'static str {
     ""
 }
 
+/// The words for a stage of ZeRO, with those for its states, and what is on the host: the optimizer, of which so large a
+/// part, and parameters.
+pub(super) fn sharding(
+    stage: &str,
+    states: &str,
+    [optimizer, parameters]: [bool; 2],
+    part: f64,
+) -> String {
+    let kind = if stage == "0" { "none".to_owned() } else { format!("zero{stage}") };
+    let host = match [optimizer, parameters] {
+        [true, true] => format!(", offload of {part} of the optimizer and of parameters"),
+        [true, false] => format!(", offload of {part} of the optimizer"),
+        [false, true] => ", offload of parameters".to_owned(),
+        [false, false] => String::new(),
+    };
+    format!("{kind}, deepspeed{states}{host}")
+}
+
 /// Reads a configuration.
 ///
 /// # Errors
@@ -64,16 +82,9 @@ pub(super) fn read(text: &str, file: &str) -> Result<Draft> {
         .map(|key| zero[key]["device"].as_str().is_some_and(|d| d != "none"));
     // Other stages update all parameters on the host (`zero_partial_offload` is an argument of stage 3 alone).
     let ratio = zero["offload_optimizer"]["ratio"].as_f64().filter(|_| stage == 3).unwrap_or(1.0);
-    let host = match host {
-        [true, true] => format!(", offload of {ratio} of the optimizer and of parameters"),
-        [true, false] => format!(", offload of {ratio} of the optimizer"),
-        [false, true] => ", offload of parameters".to_owned(),
-        [false, false] => String::new(),
-    };
-    let kind = if stage == 0 { "none".to_owned() } else { format!("zero{stage}") };
     let states = states(&json, &mut draft);
     if !zero["stage"].is_string() {
-        draft.put("sharding", format!("{kind}, deepspeed{states}{host}"))?;
+        draft.put("sharding", sharding(&stage.to_string(), states, host, ratio))?;
     }
     // Stage 3 overlaps by default, the others only if it is set, and then the gradients' sums alone: updated
     // parameters are gathered before the step ends (`stage_1_and_2.py`). Without it stage 3 gathers on the

@@ -9,7 +9,7 @@ use super::draft::Draft;
 use super::files::{is_yaml, known};
 use super::model::{Attention, Experts, Linear, Small, Transformer};
 use super::pattern;
-use super::shell::statements;
+use super::shell::{Statement, statements};
 use super::started::{Started, alike, distinct, launched, trainings};
 use crate::base::error::{Error, Result};
 
@@ -63,9 +63,8 @@ fn joined(yaml: &str) -> String {
 
 /// The arguments of the training that a script starts, or of all of a text that starts none, and whether it is known
 /// to start one.
-fn of_script(text: &str, file: &str) -> Result<(Arguments, bool)> {
-    let all = statements(text);
-    let mut found = trainings(&all, &MARKS);
+fn of_script(all: &[Statement], file: &str) -> Result<(Arguments, bool)> {
+    let mut found = trainings(all, &MARKS);
     let is_training = |one: &Started| {
         let mut words = one.statement.text.split_whitespace();
         let names = ["train", "finetune"];
@@ -76,10 +75,10 @@ fn of_script(text: &str, file: &str) -> Result<(Arguments, bool)> {
     found.retain(|one| !trains || is_training(one));
     let sure = distinct(&found, "trainings", file)?;
     if sure.is_empty() {
-        return Ok((Arguments::read(all), trains));
+        return Ok((Arguments::read(all.to_vec()), trains));
     }
     let keys = COUNTS.iter().map(|(_, own)| own).chain(WIDTHS).chain(COMPARED);
-    Ok((alike(&sure, &all, keys, file)?, trains))
+    Ok((alike(&sure, all, keys, file)?, trains))
 }
 
 /// What trainings of one script also share, if they are one.
@@ -122,11 +121,13 @@ const COUNTS: [(&str, &str); 11] = [
 /// # Errors
 /// A list of layers with experts that is not as long as the model; several trainings in one script.
 pub(super) fn read(text: &str, file: &str) -> Result<Draft> {
-    let (args, trains) = match has_options(text) {
-        true => (Arguments::of_yaml(text), true),
-        false if is_yaml(file) => of_script(&joined(text), file)?,
-        false => of_script(text, file)?,
+    let is_table = has_options(text);
+    let all = match is_yaml(file) && !is_table {
+        true => statements(&joined(text)),
+        false => statements(text),
     };
+    let (args, trains) =
+        if is_table { (Arguments::of_yaml(text), true) } else { of_script(&all, file)? };
     let mut draft =
         Draft { inferred: args.open().collect(), starts: !old(&args), ..Draft::default() };
     model(&args, &mut draft)?;
@@ -167,7 +168,7 @@ pub(super) fn read(text: &str, file: &str) -> Result<Draft> {
     {
         draft.put("chunks_per_stage", "1")?;
     }
-    launched(text, &statements(text), &args, &mut draft)?;
+    launched(text, &all, &args, &mut draft)?;
     if args.has("sequence-parallel") && tp > 1 {
         draft.put("sequence_parallel", "true")?;
     }

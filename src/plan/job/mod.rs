@@ -159,12 +159,18 @@ impl Job {
         self.adapters.and_then(|adapters| self.model.adapted(adapters)).unwrap_or_default()
     }
 
+    /// Parameters of a layer's adapters; none if all parameters are trained.
+    pub fn layer_adapters(&self) -> f64 {
+        let (read, written) = self.adapted();
+        self.adapters.map_or(0.0, |adapters| f64::from(adapters.rank) * (read + written))
+    }
+
     /// All parameters that are trained.
     pub fn trained_params(&self) -> f64 {
-        self.adapters.map_or(self.model.params(), |adapters| {
-            let (read, written) = self.adapted();
-            f64::from(adapters.rank) * (read + written) * f64::from(self.model.layers)
-        })
+        match self.adapters {
+            Some(_) => self.layer_adapters() * f64::from(self.model.layers),
+            None => self.model.params(),
+        }
     }
 
     /// Arithmetic of a token in a step, by the model alone.

@@ -83,12 +83,7 @@ fn a_server_takes_the_models_longest_sequence() {
 fn vllm_fuses_the_sums_of_layers() {
     let by = |engine: &str| {
         let text = "vllm serve meta-llama/Llama-3.1-70B-Instruct -tp 8 --max-model-len 8192 --max-num-seqs 8";
-        let mut typed = Draft::default();
-        typed.put("machine", "dgx-h100").unwrap();
-        typed.put("engine", engine).unwrap();
-        let serve = typed.over(&draft("serve.sh", text)).serve(&Machines::new(&BuiltIn)).unwrap();
-        let registry = Registry::builtin();
-        let served = serve.priced(&Wires::new(&registry, &serve.machine)).unwrap();
+        let served = serving_with(text, &[("machine", "dgx-h100"), ("engine", engine)]).1;
         served.decode.reduced.unwrap().backend
     };
     assert_eq!([by("vllm@0.24.0"), by("vllm@0.14.0")], ["flashinfer-trtllm", "custom"]);
@@ -133,12 +128,8 @@ fn caches_are_what_servers_print() {
     for row in csv::Reader::from_reader(text.as_bytes()).into_deserialize() {
         let (machine, engine, command, cache, source): (String, String, String, f64, String) =
             row.unwrap();
-        let mut typed = Draft::default();
-        typed.put("machine", machine).unwrap();
-        typed.put("engine", engine).unwrap();
-        let draft = typed.over(&draft("serve.sh", command.clone().leak()));
-        let serve = draft.serve(&Machines::new(&BuiltIn)).unwrap_or_else(|e| panic!("{e}"));
-        let served = serve.priced(&Wires::new(&Registry::builtin(), &serve.machine)).unwrap();
+        let keys = [("machine", &*machine), ("engine", &*engine)];
+        let served = serving_with(&command, &keys).1;
         let error = served.room / (cache * 1_073_741_824.0) - 1.0;
         errors.push((error.abs(), format!("{command} ({source}): {error:+.3}")));
     }
@@ -152,12 +143,9 @@ fn caches_are_what_servers_print() {
 #[test]
 fn what_vllm_refuses_does_not_fit() {
     let fits = |text: &str, machine: &str, engine: &str| {
-        let mut typed = Draft::default();
-        typed.put("machine", machine).unwrap();
-        typed.put("engine", engine).unwrap();
-        let draft = typed.over(&draft("serve.sh", format!("vllm serve {text}").leak()));
-        let serve = draft.serve(&Machines::new(&BuiltIn)).unwrap();
-        serve.fits(&serve.priced(&Wires::new(&Registry::builtin(), &serve.machine)).unwrap())
+        let keys = [("machine", machine), ("engine", engine)];
+        let (serve, served) = serving_with(&format!("vllm serve {text}"), &keys);
+        serve.fits(&served)
     };
     let distilled = "deepseek-ai/DeepSeek-R1-Distill-Qwen-14B -tp 2 --gpu-memory-utilization 0.98";
     let oss = "openai/gpt-oss-120b --gpu-memory-utilization 0.95 --max-num-batched-tokens 1024";
@@ -2512,8 +2500,15 @@ fn a_server_runs_the_kernels_of_its_arguments() {
 
 /// A server and its prices.
 fn serving(text: &str, machine: &str) -> (Serve, Served) {
+    serving_with(text, &[("machine", machine)])
+}
+
+/// The same with these keys.
+fn serving_with(text: &str, keys: &[(&str, &str)]) -> (Serve, Served) {
     let mut typed = Draft::default();
-    typed.put("machine", machine).unwrap();
+    for (key, value) in keys {
+        typed.put(key, *value).unwrap();
+    }
     let draft = typed.over(&draft("serve.sh", text.to_owned().leak()));
     let serve = draft.serve(&Machines::new(&BuiltIn)).unwrap_or_else(|e| panic!("{text}: {e}"));
     let served = serve.priced(&Wires::new(&Registry::builtin(), &serve.machine)).unwrap();

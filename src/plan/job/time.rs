@@ -310,7 +310,7 @@ fn messages(job: &Job, wires: &Wires<'_>) -> Result<(Messages, Vec<Sent>)> {
 }
 
 /// Parameters of a rank's embedding and head.
-pub(super) fn ends(job: &Job) -> f64 {
+fn ends(job: &Job) -> f64 {
     let both = job.degrees.pp == 1 && !job.model.tied;
     job.model.embedding() * if both { 2.0 } else { 1.0 } / f64::from(job.degrees.tp)
 }
@@ -328,10 +328,10 @@ pub(super) fn held(job: &Job) -> (f64, f64) {
 
 /// Those of them that are trained: all, or adapters.
 pub(super) fn trained(job: &Job) -> (f64, f64) {
-    let Some(adapters) = job.adapters else { return held(job) };
-    let (read, written) = job.adapted();
-    let layer = f64::from(adapters.rank) * (read + written);
-    (layer * job.deepest() / f64::from(job.degrees.tp), 0.0)
+    match job.adapters {
+        Some(_) => (job.layer_adapters() * job.deepest() / f64::from(job.degrees.tp), 0.0),
+        None => held(job),
+    }
 }
 
 /// Bytes of those that are not.

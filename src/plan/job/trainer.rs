@@ -7,13 +7,12 @@
 
 use std::collections::BTreeMap;
 
-use super::accelerate;
 use super::draft::{Draft, Whose};
 use super::files::is_yaml;
-use super::serving;
 use super::shell::statements;
 use super::started::{Started, alike, distinct, launched, trainings};
 use super::words::Adapters;
+use super::{accelerate, deepspeed, serving};
 use crate::base::error::{Error, Result};
 use crate::base::yaml::{self, Node, Value};
 
@@ -389,8 +388,8 @@ fn sharding(keys: &Keys, program: Program, draft: &mut Draft) -> Result<()> {
         let built_in = named.strip_prefix("zero").filter(|rest| !rest.contains(['.', '/']));
         let Some(built_in) = built_in else { return draft.put("from", named) };
         let (stage, host) = built_in.split_once('_').unwrap_or((built_in, ""));
-        let host = if host == "offload" { if stage == "3" { BOTH } else { OPTIMIZER } } else { "" };
-        deepspeed(draft, stage, host)?;
+        let offloads = host == "offload";
+        deepspeed(draft, stage, [offloads, offloads && stage == "3"])?;
         let beside = if stage == "3" { "dp" } else { "gradients" };
         return draft.put("overlap", beside);
     }
@@ -401,13 +400,7 @@ fn sharding(keys: &Keys, program: Program, draft: &mut Draft) -> Result<()> {
             .map(|key| keys.any(&[key]).is_some());
         // DeepSpeed-Chat's flag is of both.
         let all = keys.is(&["offload"]);
-        let host = match (optimizer || all, parameters || all && stage == "3") {
-            (true, true) => BOTH,
-            (true, false) => OPTIMIZER,
-            (false, true) => ", offload of parameters",
-            (false, false) => "",
-        };
-        deepspeed(draft, stage, host)?;
+        deepspeed(draft, stage, [optimizer || all, parameters || all && stage == "3"])?;
         return draft.put("overlap", if stage == "3" { "dp" } else { "none" });
     }
     let by_flags = keys
@@ -454,17 +447,12 @@ fn sharding(keys: &Keys, program: Program, draft: &mut Draft) -> Result<()> {
     Ok(())
 }
 
-/// What DeepSpeed keeps on the host.
-const OPTIMIZER: &str = ", offload of 1 of the optimizer";
-const BOTH: &str = ", offload of 1 of the optimizer and of parameters";
-
-fn deepspeed(draft: &mut Draft, stage: &str, host: &str) -> Result<()> {
+fn deepspeed(draft: &mut Draft, stage: &str, host: [bool; 2]) -> Result<()> {
     if !matches!(stage, "0" | "1" | "2" | "3") {
         draft.asked.push(format!("sharding (zero stage {stage})"));
         return Ok(());
     }
-    let kind = if stage == "0" { "none".to_owned() } else { format!("zero{stage}") };
-    draft.put("sharding", format!("{kind}, deepspeed{host}"))
+    draft.put("sharding", deepspeed::sharding(stage, "", host, 1.0))
 }
 
 fn adapters(keys: &Keys, program: Program, draft: &mut Draft) -> Result<()> {

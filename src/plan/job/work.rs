@@ -84,6 +84,11 @@ fn passes(job: &Job) -> f64 {
     }
 }
 
+/// The passes that products lack whose weights are frozen: those have no gradients.
+fn frozen(job: &Job) -> f64 {
+    if job.adapters.is_some() { 1.0 } else { 0.0 }
+}
+
 /// Of a layer's products outside routed experts those that run again with a whole feed-forward part.
 fn fed_again(job: &Job) -> f64 {
     let model = &job.model;
@@ -102,8 +107,7 @@ fn work(job: &Job, layers: f64) -> Work {
     let routed = moe * model.expert() * model.experts.map_or(0.0, |e| f64::from(e.top_k));
     let (fed, again) = (fed_again(job), job.again());
     let keeping = model.keeping();
-    // Products whose weights are frozen have no gradients of weights.
-    let frozen = if job.adapters.is_some() { 1.0 } else { 0.0 };
+    let frozen = frozen(job);
     let experts = passes(job) - frozen + if job.recompute.again().moe { 1.0 } else { 0.0 };
     let passes = passes(job) + fed;
     let sequence = f64::from(job.sequence);
@@ -120,7 +124,7 @@ fn work(job: &Job, layers: f64) -> Work {
         bytes += each * tokens * layers * cast(job, 1.0 + again + fed);
     }
     let (read, written) = job.adapted();
-    let adapters = job.adapters.map_or(0.0, |one| f64::from(one.rank)) * (read + written);
+    let adapters = job.layer_adapters();
     bytes += tokens * layers * ADAPTER * (read + written) * passes / 3.0 / tp;
     if job.unfused_attention {
         let written = SCORE + SCORE_AGAIN * (core - 3.0);
@@ -211,8 +215,7 @@ fn eager(job: &Job) -> f64 {
 fn head(job: &Job) -> f64 {
     let tp = f64::from(job.degrees.tp);
     let narrow = 1.0 + FEW_TOKENS / job.tokens() + NARROW * tp / f64::from(job.model.hidden);
-    let passes = if job.adapters.is_some() { 2.0 } else { 3.0 };
-    let flops = 2.0 * passes * job.tokens() * job.model.embedding() / tp;
+    let flops = 2.0 * (3.0 - frozen(job)) * job.tokens() * job.model.embedding() / tp;
     flops * narrow / (job.device.body(Precision::Bf16, job.sharding.framework) * eager(job))
 }
 
@@ -234,6 +237,6 @@ pub(crate) fn stages(job: &Job) -> Stages {
         slowest,
         mean,
         core: deepest.core_seconds(job),
-        forward: 1.0 / (passes(job) - if job.adapters.is_some() { 1.0 } else { 0.0 }),
+        forward: 1.0 / (passes(job) - frozen(job)),
     }
 }

@@ -115,18 +115,13 @@ impl Files for Disk {
     }
 }
 
-/// The bytes of a file, of which no text has more than 128 MiB.
+/// The bytes of a file that is no longer than a text may be.
 fn whole(path: &str) -> std::io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
-    let read = std::fs::File::open(path)?.take(LONGEST + 1).read_to_end(&mut bytes)?;
-    match read as u64 > LONGEST {
-        true => Err(std::io::Error::other("it has more than 128 MiB")),
-        false => Ok(bytes),
-    }
+    encoding::Bounded::new(std::fs::File::open(path)?, encoding::LONGEST)
+        .read_to_end(&mut bytes)?;
+    Ok(bytes)
 }
-
-/// Bytes of the longest text that is read as a whole.
-pub const LONGEST: u64 = 128 << 20;
 
 /// Whether a name matches a pattern, in which every `*` matches any characters.
 fn fits(pattern: &str, name: &str) -> bool {

@@ -23,7 +23,7 @@ use crate::machine::parameters::{PARAMETERS, Parameter};
 pub use described::{fabric, with_files};
 #[cfg(test)]
 pub(crate) use files::OneText;
-pub use files::{BuiltIn, Disk, Files, LONGEST, unreadable};
+pub use files::{BuiltIn, Disk, Files, unreadable};
 pub(crate) use machine::Count;
 pub use machine::{MachineEntry, Machines, joined, parameters};
 pub use project::{Text, documents, layer, settings, texts};
