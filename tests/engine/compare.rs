@@ -959,7 +959,7 @@ fn a_thread_of_many_gpus_hides_no_missing_nics() {
     for (ranks, bound) in [("32", false), ("16", true)] {
         let mock = format!(
             "mock all_gather_perf -b 8 -e 8G -f 4 -n {ranks} --on dgx-h100 --noise 1% --seed 3 \
-             --fault missing-nic=4 --fault straggler=100us"
+             --iters 1 --fault missing-nic=4 --fault straggler=100us"
         );
         let log = text(&collcost(&mock.split_whitespace().collect::<Vec<_>>()).stdout);
         let log = log.replace("nThread 1 nGpus 1", "nThread 1 nGpus 8");

@@ -296,14 +296,15 @@ fn an_interruption_ends_all() {
 #[test]
 fn what_was_measured_is_gone_on_with() {
     let meeting = Meeting::new();
+    let short = SHORT.replace("--launches 2", "--launches 1");
     let long =
-        SHORT.replace("--time-budget 60s --precision 50%", "--time-budget 300s --precision 0.1%");
+        short.replace("--time-budget 60s --precision 50%", "--time-budget 300s --precision 0.1%");
     let (all, processes) = with(&meeting, &long);
     signal("KILL", all[1].id());
     ends(&meeting, all, &processes, Some(1));
     let before = meeting.samples().blocks.len();
     let others: Vec<_> = [1, 2].map(|rank| start(meeting.rank(rank, 3, "token", ""))).into();
-    let flags = format!("{SHORT} --resume");
+    let flags = format!("{short} --resume");
     let (code, _, err) = finish(start(meeting.rank(0, 3, "token", &flags)));
     assert_eq!(code, Some(0), "{err}");
     assert!(meeting.samples().blocks.len() > before, "{err}");
