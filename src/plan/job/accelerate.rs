@@ -67,25 +67,7 @@ pub(super) fn fsdp(whole: &Node<'_>, draft: &mut Draft) -> Result<()> {
     let second = of("fsdp_version") == Some("2");
     let version = if second { "FSDP2" } else { "FSDP" };
     let strategy = of("fsdp_sharding_strategy").or(of("fsdp_reshard_after_forward"));
-    // Numbers are those of `ShardingStrategy`.
-    let upper = strategy.unwrap_or("").to_ascii_uppercase();
-    let kind = match upper.as_str() {
-        "NO_SHARD" | "3" => "none, ddp".to_owned(),
-        "SHARD_GRAD_OP" | "2" | "FALSE" | "_HYBRID_SHARD_ZERO2" | "5" => {
-            format!("{version}, SHARD_GRAD_OP")
-        }
-        _ => version.to_owned(),
-    };
-    if matches!(&*upper, "HYBRID_SHARD" | "4" | "_HYBRID_SHARD_ZERO2" | "5") {
-        // A set of shards is a node.
-        match draft.launched {
-            Some(each) => draft.put("shard_size", each.to_string())?,
-            None => draft.asked.push(format!("shard_size ({})", strategy.unwrap_or(""))),
-        }
-    }
-    let host = if is("fsdp_offload_params") { ", offload to the host" } else { "" };
-    draft.put("sharding", format!("{kind}, bf16 reduced{host}"))?;
-    draft.put("overlap", "fsdp")?;
+    sharded(draft, version, strategy.unwrap_or(""), is("fsdp_offload_params"))?;
     match is("fsdp_activation_checkpointing") {
         true => draft.put("recompute", "full"),
         false => {
@@ -93,6 +75,32 @@ pub(super) fn fsdp(whole: &Node<'_>, draft: &mut Draft) -> Result<()> {
             Ok(())
         }
     }
+}
+
+/// What PyTorch's FSDP shards by the name or the number of a `ShardingStrategy`, or by a list of words that has one
+/// (a Trainer's `fsdp`).
+pub(super) fn sharded(draft: &mut Draft, version: &str, strategy: &str, host: bool) -> Result<()> {
+    let words = strategy.to_ascii_uppercase();
+    let is_of_word = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    let says = |names: &[&str]| words.split(|c| !is_of_word(c)).any(|word| names.contains(&word));
+    let second = ["HYBRID_SHARD_ZERO2", "_HYBRID_SHARD_ZERO2", "5"];
+    let kind = match () {
+        () if says(&["NO_SHARD", "3"]) => "none, ddp".to_owned(),
+        () if says(&["SHARD_GRAD_OP", "2", "FALSE"]) || says(&second) => {
+            format!("{version}, SHARD_GRAD_OP")
+        }
+        () => version.to_owned(),
+    };
+    if says(&["HYBRID_SHARD", "4"]) || says(&second) {
+        // A set of shards is a node.
+        match draft.launched {
+            Some(each) => draft.put("shard_size", each.to_string())?,
+            None => draft.asked.push(format!("shard_size ({strategy}: the GPUs of a node)")),
+        }
+    }
+    let host = if host { ", offload to the host" } else { "" };
+    draft.put("sharding", format!("{kind}, bf16 reduced{host}"))?;
+    draft.put("overlap", "fsdp")
 }
 
 fn deepspeed(whole: &Node<'_>, draft: &mut Draft) -> Result<()> {

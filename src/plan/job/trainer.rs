@@ -407,22 +407,12 @@ fn sharding(keys: &Keys, program: Program, draft: &mut Draft) -> Result<()> {
         .is(&["use_fsdp"])
         .then(|| keys.any(&["fsdp_sharding_strategy"]).unwrap_or("full_shard"));
     if let Some(how) = keys.any(&["fsdp"]).or(by_flags).map(str::to_ascii_lowercase) {
-        let host = how.contains("offload") || keys.is(&["fsdp_offload_params"]);
-        let host = if host { ", offload to the host" } else { "" };
-        let kind = match () {
-            () if how.contains("shard_grad_op") => "FSDP, SHARD_GRAD_OP",
-            () if how.contains("no_shard") => "none, ddp",
-            () if how.contains("full_shard") || how.contains("hybrid_shard") => "FSDP",
-            () => {
-                draft.asked.push(format!("sharding (fsdp {how})"));
-                return Ok(());
-            }
-        };
-        if how.contains("hybrid_shard") {
-            draft.asked.push("shard_size (fsdp hybrid_shard: the GPUs of a node)".to_owned());
+        if !how.contains("shard") {
+            draft.asked.push(format!("sharding (fsdp {how})"));
+            return Ok(());
         }
-        draft.put("sharding", format!("{kind}, bf16 reduced{host}"))?;
-        return draft.put("overlap", "fsdp");
+        let host = how.contains("offload") || keys.is(&["fsdp_offload_params"]);
+        return accelerate::sharded(draft, "FSDP", &how, host);
     }
     if let Some(named) = keys.any(&["config_file", "accelerate_config"]) {
         draft.asked.push(format!("sharding ({named}: name it after this file)"));
