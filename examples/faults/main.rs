@@ -1,7 +1,7 @@
 //! How often verdicts are right: faults are put into the published curves of healthy clusters by what
 //! they change in hardware, and judged beside what all other clusters teach, and beside the cluster's own
 //! healthy runs. `cargo run --release --example faults [DRAWS [PART]]`: so many draws of each fault, of every
-//! PART-th series; docs/how-to/diagnose-a-slow-run.md holds the figures.
+//! PART-th series; docs/background/verdicts.md holds the figures.
 
 #![allow(clippy::disallowed_methods, reason = "an example writes as it likes")]
 #![allow(dead_code, reason = "the tests use the rest")]

@@ -159,7 +159,7 @@ pub fn faults(counts: &Counts) -> Count {
     all
 }
 
-/// A table of counts, as docs/how-to/diagnose-a-slow-run.md has it.
+/// A table of counts, as docs/background/verdicts.md has it.
 pub fn table(counts: &Counts) -> String {
     let percent = |count: &Count, of: fn(Count) -> u32| format!("{:.0}", 100.0 * count.part(of));
     let row = |name: &str, c: &Count| {

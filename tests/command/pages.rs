@@ -168,7 +168,7 @@ fn the_readme_states_the_errors_of_the_page() {
 /// The counts of the page about logs are those of its own table.
 #[test]
 fn the_page_of_logs_counts_its_table() {
-    let page = read(&root().join("docs/how-to/read-logs.md"));
+    let page = read(&root().join("docs/background/logs.md"));
     let (_, table) = page.split_once("## 155 published logs").expect("the page lists them");
     let rows = table.lines().filter(|line| line.starts_with("| ") && line.contains(".txt |"));
     let others = table.lines().filter(|line| line.starts_with("| ") && line.contains(".csv |"));

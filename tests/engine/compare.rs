@@ -51,7 +51,7 @@ const GATHER: Run = Run { program: "all_gather_perf", machine: "dgx-h100", ranks
 const SCATTER: Run = Run { program: "reduce_scatter_perf", machine: "dgx-a100", ranks: "16" };
 const V100: Run = Run { program: "all_reduce_perf", machine: "abci-v100", ranks: "32" };
 
-/// The cases of docs/how-to/diagnose-a-slow-run.md. A slow link and a slow rank look alike where a rank has one link.
+/// The cases of docs/background/verdicts.md. A slow link and a slow rank look alike where a rank has one link.
 const CASES: &[(&Run, &str, &[&str])] = &[
     (&H100_TWO_NODES, "missing-nic", &["missing-nic"]),
     (&H100_TWO_NODES, "missing-nic=4", &["missing-nic"]),

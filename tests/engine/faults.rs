@@ -1,6 +1,6 @@
 //! Verdicts held to faults of known causes, which `examples/faults` puts into published healthy curves
 //! without `mock`. A part of the series here; all of them, and beside expectations that were learned
-//! without the cluster, in `.ci/full`. docs/how-to/diagnose-a-slow-run.md has the figures of all.
+//! without the cluster, in `.ci/full`. docs/background/verdicts.md has the figures of all.
 
 #![allow(dead_code, reason = "the example uses the rest")]
 

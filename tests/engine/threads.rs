@@ -142,6 +142,6 @@ fn threads_get_the_right_verdict() {
     }
     let known = |w: &(i64, String, String)| MISSED.contains(&(w.0, w.1.as_str()));
     assert!(wrong.iter().all(known), "{wrong:?}");
-    // docs/how-to/diagnose-a-slow-run.md has the three whose cause is not first.
+    // docs/background/verdicts.md has the three whose cause is not first.
     assert_eq!(sums, [12, 9, 11]);
 }
