@@ -694,7 +694,7 @@ fn the_batch_page_shows_what_batch_prints() {
 
 #[test]
 fn the_nccl_page_shows_what_replay_prints() {
-    let page = include_str!("../../docs/how-to/follow-nccl.md");
+    let page = include_str!("../../docs/reference/nccl.md");
     let (_, shell) = page.split_once("collcost nccl replay ").expect("the page replays");
     let (flags, rest) = shell.split_once(" <<'END'\n").expect("questions follow");
     let (questions, rest) = rest.split_once("END\n").expect("they end");

@@ -35,7 +35,7 @@ pub(super) fn between<'a>(points: impl Iterator<Item = &'a Point>) -> f64 {
 ///
 /// A hypervisor may move CPUs, and rates that fall with the size depend on the sizes that there was time
 /// for. Over 20 bare runs within an hour in the memory of a virtual machine of two CPUs, α had a standard
-/// deviation of 2.5 %; on another one rates had 7.1 % over 8 runs (`docs/how-to/calibrate.md`).
+/// deviation of 2.5 %; on another one rates had 7.1 % over 8 runs (`docs/background/calibration.md`).
 pub(super) fn between_runs(origin: &Origin) -> BetweenRuns {
     let in_memory = origin.is_in_memory();
     let moves = in_memory && origin.is_virtual();
