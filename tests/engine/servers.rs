@@ -1,8 +1,9 @@
 //! Times of servers that were published with their batch, held against what a plan says of them.
 //!
-//! `tests/data/published_servers.toml.gz` has 71 rows of 10 sources, each with its address: times between tokens, of a
-//! static batch, and to the first token. One constant is fitted to them, the time between the kernels of a layer
-//! (`BETWEEN`, `src/plan/job/serve.rs`); here it is fitted with each source left out in turn.
+//! `tests/data/published_servers.toml.gz` has 116 rows of 16 sources, each with its address: times between tokens, of a
+//! static batch, and to the first token. Two constants are fitted to them, the time between the kernels of a layer and
+//! that of a layer of experts (`BETWEEN` and `ROUTING`, `src/plan/job/serve.rs`); here one factor of both is fitted with
+//! each source left out in turn.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -25,6 +26,7 @@ const FAR: &[(&str, &str)] = &[
     ),
     ("gpustack-dsr1", "vLLM 0.11 of latent attention: SGLang took half of it"),
     ("tenstorrent", "TP over two nodes: sums of single tokens between nodes"),
+    ("vllm-2542", "vLLM 0.2.7 of January 2024: NCCL's all-reduces, and the first kernel of its experts"),
     ("trtllm-", "first tokens of 2023: the host launched the kernels of a prefill one by one"),
 ];
 
@@ -155,7 +157,7 @@ fn servers_of_a_source_that_nothing_was_fitted_to_are_met() {
     // Every source counts alike.
     let [median, p80] = [0.5, 0.8].map(|q| quantile(off.clone(), q));
     let held = held / counts.len() as f64;
-    assert!(median <= 1.20 && p80 <= 1.55, "median {median:.3}, p80 {p80:.3}, {held:.2} held");
+    assert!(median <= 1.14 && p80 <= 1.52, "median {median:.3}, p80 {p80:.3}, {held:.2} held");
     assert!((0.75..=0.85).contains(&held), "{held:.2} inside the band of 8 in 10");
     let devices: BTreeSet<&str> = rows.iter().map(|row| row.device.as_str()).collect();
     let names = devices.into_iter().collect::<Vec<_>>().join(", ");
