@@ -106,6 +106,13 @@ pub(crate) fn view(serve: &Serve, served: &Served) -> ServeView {
         unmeasured: p.unmeasured,
     };
     let least = serve.least(served);
+    let mut inferred = serve.inferred.clone();
+    if serve.fits(served) && served.sequences < f64::from(serve.sequences) {
+        inferred.push(format!(
+            "{:.0} sequences at once: {} may run, and the caches of no more have room",
+            served.sequences, serve.sequences
+        ));
+    }
     let phase = |doing: Doing, p: Phase| serve.runs(doing).then(|| shown(p));
     let degrees =
         [("attention tp", serve.tp), ("pp", serve.pp), ("dp", serve.dp), ("ep", serve.ep)];
@@ -134,6 +141,6 @@ pub(crate) fn view(serve: &Serve, served: &Served) -> ServeView {
         prefill_tokens: served.chunk as u32,
         prefill: phase(Doing::Prefill, served.prefill),
         basis: serve.basis(),
-        inferred: serve.inferred.clone(),
+        inferred,
     }
 }

@@ -26,7 +26,10 @@ const FAR: &[(&str, &str)] = &[
     ),
     ("gpustack-dsr1", "vLLM 0.11 of latent attention: SGLang took half of it"),
     ("tenstorrent", "TP over two nodes: sums of single tokens between nodes"),
-    ("vllm-2542", "vLLM 0.2.7 of January 2024: NCCL's all-reduces, and the first kernel of its experts"),
+    (
+        "vllm-2542",
+        "vLLM 0.2.7 of January 2024: NCCL's all-reduces, and the first kernel of its experts",
+    ),
     ("trtllm-", "first tokens of 2023: the host launched the kernels of a prefill one by one"),
 ];
 

@@ -96,6 +96,11 @@ impl Arguments {
         self.found.extend(others);
     }
 
+    /// Sets what a program assumes if it is not told.
+    pub fn put_usual(&mut self, key: &str, value: &str) {
+        self.found.entry(key.to_owned()).or_insert_with(|| value.to_owned());
+    }
+
     /// All keys with their values.
     pub fn all(&self) -> impl Iterator<Item = (&str, &str)> {
         self.found.iter().map(|(key, value)| (key.as_str(), value.as_str()))

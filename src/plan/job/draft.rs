@@ -737,18 +737,25 @@ impl Draft {
             return Ok(1);
         }
         if let Some(each) = self.count("layers_per_chunk")? {
-            return Ok((model.layers / d.pp / each).max(1));
+            return Ok(model.layers.div_ceil(each).div_ceil(d.pp));
         }
-        if self.get("schedule").is_some_and(|schedule| !schedule.contains("interleaved")) {
+        let interleaved = self.get("schedule").map(|schedule| schedule.contains("interleaved"));
+        if interleaved == Some(false) {
             return Ok(1);
         }
         let divides = |v: &u32| {
             model.layers.is_multiple_of(d.pp * v) || (model.layers + 2).is_multiple_of(d.pp * v)
         };
-        let chunks = (1..=8).rev().find(divides).unwrap_or(1);
-        inferred
-            .push(format!("{chunks} chunks per stage, the most up to 8 that divide the layers"));
-        Ok(chunks)
+        let chunks = (2..=8).rev().find(divides);
+        inferred.push(match (chunks, interleaved) {
+            (Some(chunks), _) => {
+                format!("{chunks} chunks per stage, the most up to 8 that divide the layers")
+            }
+            // torchtitan's number; one is not interleaved.
+            (None, Some(true)) => "2 chunks per stage, as no number divides the layers".to_owned(),
+            (None, _) => "1 chunks per stage, as no number divides the layers".to_owned(),
+        });
+        Ok(chunks.unwrap_or(if interleaved == Some(true) { 2 } else { 1 }))
     }
 
     fn sharding(&self, inferred: &mut Vec<String>) -> Result<Sharding> {

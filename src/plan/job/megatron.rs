@@ -14,8 +14,17 @@ use super::started::{Started, alike, distinct, launched, trainings};
 use crate::base::error::{Error, Result};
 
 /// One of these is in every command that starts a training; Python takes both signs.
-const MARKS: [&str; 3] =
-    ["--num-layers", "--tensor-model-parallel-size", "--tensor_model_parallel_size"];
+const MARKS: [&str; 9] = [
+    SWIFT[0],
+    SWIFT[1],
+    "--num-layers",
+    "--tensor-model-parallel-size",
+    "--tensor_model_parallel_size",
+    "--pipeline-model-parallel-size",
+    "--pipeline_model_parallel_size",
+    "--expert-model-parallel-size",
+    "--expert_model_parallel_size",
+];
 
 /// Whether a text contains such arguments.
 pub(super) fn is(text: &str) -> bool {
@@ -126,10 +135,13 @@ pub(super) fn read(text: &str, file: &str) -> Result<Draft> {
         true => statements(&joined(text)),
         false => statements(text),
     };
-    let (args, trains) =
+    let (mut args, trains) =
         if is_table { (Arguments::of_yaml(text), true) } else { of_script(&all, file)? };
     let mut draft =
         Draft { inferred: args.open().collect(), starts: !old(&args), ..Draft::default() };
+    if all.iter().any(|one| SWIFT.iter().any(|start| one.text.contains(start))) {
+        swift(&mut args, &mut draft)?;
+    }
     model(&args, &mut draft)?;
     let without_experts = draft.model.as_ref().is_some_and(|model| model.experts.is_none());
     let tp = args.number(&["tensor-model-parallel-size"]).unwrap_or(1);
@@ -315,6 +327,32 @@ const APART: [&str; 4] =
     ["hybrid-layer-pattern", "hybrid-override-pattern", "is-hybrid-model", "moe-latent-size"];
 
 /// Puts the model into the draft, or asks for what the text does not say.
+/// Of ms-swift, which has Megatron's flags and other defaults.
+const SWIFT: [&str; 2] = ["megatron sft", "megatron pt"];
+
+/// What ms-swift names in another way or assumes (modelscope/ms-swift, swift/megatron/arguments).
+fn swift(args: &mut Arguments, draft: &mut Draft) -> Result<()> {
+    draft.called = args.any(&["model"]).map(str::to_owned);
+    let longest = args.any(&["packing-length", "max-length"]).map(str::to_owned);
+    if let Some(longest) = longest {
+        args.put_usual("seq-length", &longest);
+    }
+    for key in ["bf16", "use-distributed-optimizer"] {
+        args.put_usual(key, "true");
+    }
+    args.put_usual("recompute-granularity", "selective");
+    args.put_usual("expert-tensor-parallel-size", "1");
+    match args.any(&["tuner-type", "train-type"]) {
+        Some("lora") => {
+            let rank = args.any(&["lora-rank"]).unwrap_or("8");
+            draft.put("adapters", format!("rank {rank} on all"))
+        }
+        Some("full") | None => Ok(()),
+        Some(other) => Err(Error::unsupported(format!("training of `{other}`"))
+            .help("all parameters, or LoRA's adapters, have a plan")),
+    }
+}
+
 fn model(args: &Arguments, draft: &mut Draft) -> Result<()> {
     let open: Vec<_> =
         WIDTHS.iter().filter(|k| args.has(k) && args.number(&[k]).is_none()).collect();
@@ -497,6 +535,10 @@ fn precision(args: &Arguments, draft: &mut Draft) -> Result<()> {
         draft
             .inferred
             .push("bf16: without --bf16 and --fp16 Megatron trains in 32 bits".to_owned());
+    }
+    if fp8 && args.any(&["fp8-recipe"]) == Some("blockwise") {
+        let what = "priced with a scale for each tensor, not for blocks, whose products are slower";
+        draft.inferred.push(what.to_owned());
     }
     draft.put(
         "precision",

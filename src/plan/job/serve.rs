@@ -194,8 +194,7 @@ const ROUTING: f64 = 45e-6;
 const OFF: f64 = 1.55;
 
 /// The GPUs of those times.
-const SEEN: [&str; 7] =
-    ["A100", "H100", "H20", "H200", "L40S", "MI300X", "RTX PRO 6000"];
+const SEEN: [&str; 7] = ["A100", "H100", "H20", "H200", "L40S", "MI300X", "RTX PRO 6000"];
 
 /// Tokens of a rank that a call of the low-latency kernels takes: longer prompts go in parts (vLLM:
 /// `VLLM_MOE_DP_CHUNK_SIZE`, vllm-project/vllm, vllm/envs.py).
@@ -704,8 +703,7 @@ impl Serve {
     ) -> Result<Phase> {
         let busy = ((self.used(tokens) + beside) / self.device.reading()).max(compute);
         let routing = if self.weights.experts == MXFP4 { 0.0 } else { ROUTING };
-        let between =
-            BETWEEN * f64::from(self.model.layers) + routing * self.model.moe_layers();
+        let between = BETWEEN * f64::from(self.model.layers) + routing * self.model.moe_layers();
         let phase = Phase { busy, between, ..Phase::default() };
         self.messages(wires, (tokens, sampled), doing, phase)
     }

@@ -459,7 +459,9 @@ fn a_repository_has_the_widths_of_what_it_was_made_from() {
         assert!(!error.contains("did you mean"), "{error}");
         assert!(error.contains(known_one), "{error}");
     }
-    assert!(known("x/a-model").unwrap_err().to_string().contains("known: models of deepseek, "));
+    assert!(
+        known("x/a-model").unwrap_err().to_string().contains("known: models of dbrx, deepseek, ")
+    );
 }
 
 /// Billions of parameters, and of those that a token uses, as model cards say: widths that were mistyped make others.
@@ -493,6 +495,8 @@ fn known_models_have_the_parameters_of_their_cards() {
         ("Mistral-7B-v0.3", 7.25, 7.25),
         ("Mistral-Small-3.2-24B", 23.6, 23.6),
         ("Mixtral-8x22B-v0.1", 141.0, 39.0),
+        ("dbrx-base", 132.0, 36.0),
+        ("Qwen1.5-MoE-A2.7B", 14.3, 2.7),
         ("Mistral-Large-Instruct-2407", 123.0, 123.0),
         ("Ministral-3-8B", 8.4, 8.4),
         ("Ministral-3-14B", 13.5, 13.5),
@@ -3372,6 +3376,16 @@ fn fine_tuning_is_read() {
     assert_eq!(keys(&found, asked), expected);
     let found = job("s.sh", swift.to_owned().leak(), &[("machine", "dgx-h100")]);
     assert_eq!((found.global, found.degrees.dp), (Some(32), 16));
+    // The same program's Megatron has Megatron's flags.
+    let megatron = "NPROC_PER_NODE=8 \\\nmegatron sft --model Qwen/Qwen3-30B-A3B-Base --pipeline_model_parallel_size 2 \\\n  \
+                    --expert_model_parallel_size 4 --micro_batch_size 1 --global_batch_size 16 --max_length 8192\n";
+    let found = of("m.sh", megatron);
+    let expected = ["8", "8192", "zero1, gradients in fp32", "selective", "bf16", ""];
+    let asked = ["gpus", "sequence", "sharding", "recompute", "precision", "adapters"];
+    assert_eq!(keys(&found, asked), expected);
+    assert_eq!(found.called.as_deref(), Some("Qwen/Qwen3-30B-A3B-Base"));
+    let rank = of("m.sh", &megatron.replace(" sft", " sft --tuner_type lora"));
+    assert_eq!(rank.get("adapters"), Some("rank 8 on all"));
     let many = job("f.yaml", factory.to_owned().leak(), &[("machine", "dgx-h100"), ("gpus", "8")]);
     assert!(many.overlap.gradients && many.global == Some(64) && many.adapters.is_some());
     // Lists of words, in quotes or not.
