@@ -89,6 +89,7 @@ const MISSED: &[&str] = &[
     "nvls-off on dgx-h100: none",
     "protocol-off=LL on dgx-h100: none",
     "slow-rank=3:2 on dgx-h100: gdr-off",
+    "slow-link=1:2 on dgx-h100: gdr-off",
     "missing-nic=2 on dgx-h100: none",
     "missing-nic=4 on dgx-a100: acs",
     "straggler=50us on dgx-a100: none",
