@@ -11,6 +11,7 @@ use super::model::{Attention, Experts, Linear, Small, Transformer};
 use super::pattern;
 use super::shell::{Statement, statements};
 use super::started::{Started, alike, distinct, launched, trainings};
+use super::trainer::PACKED;
 use crate::base::error::{Error, Result};
 
 /// One of these is in every command that starts a training; Python takes both signs.
@@ -341,6 +342,9 @@ fn swift(args: &mut Arguments, draft: &mut Draft) -> Result<()> {
         args.put_usual(key, "true");
     }
     args.put_usual("recompute-granularity", "selective");
+    if args.any(&["packing"]) == Some("true") {
+        draft.inferred.push(PACKED.to_owned());
+    }
     args.put_usual("expert-tensor-parallel-size", "1");
     match args.any(&["tuner-type", "train-type"]) {
         Some("lora") => {

@@ -3378,12 +3378,13 @@ fn fine_tuning_is_read() {
     assert_eq!((found.global, found.degrees.dp), (Some(32), 16));
     // The same program's Megatron has Megatron's flags.
     let megatron = "NPROC_PER_NODE=8 \\\nmegatron sft --model Qwen/Qwen3-30B-A3B-Base --pipeline_model_parallel_size 2 \\\n  \
-                    --expert_model_parallel_size 4 --micro_batch_size 1 --global_batch_size 16 --max_length 8192\n";
+                    --expert_model_parallel_size 4 --micro_batch_size 1 --global_batch_size 16 --max_length 8192 --packing true\n";
     let found = of("m.sh", megatron);
     let expected = ["8", "8192", "zero1, gradients in fp32", "selective", "bf16", ""];
     let asked = ["gpus", "sequence", "sharding", "recompute", "precision", "adapters"];
     assert_eq!(keys(&found, asked), expected);
     assert_eq!(found.called.as_deref(), Some("Qwen/Qwen3-30B-A3B-Base"));
+    assert!(found.inferred.iter().any(|one| one.contains("packed")), "{:?}", found.inferred);
     let rank = of("m.sh", &megatron.replace(" sft", " sft --tuner_type lora"));
     assert_eq!(rank.get("adapters"), Some("rank 8 on all"));
     let many = job("f.yaml", factory.to_owned().leak(), &[("machine", "dgx-h100"), ("gpus", "8")]);

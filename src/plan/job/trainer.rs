@@ -28,6 +28,10 @@ const STARTS: [&str; 5] = [
 /// One of these is in every such YAML.
 const KEYS: [&str; 3] = ["per_device_train_batch_size:", "base_model:", "cutoff_len:"];
 
+/// What is said of samples that share a sequence.
+pub(super) const PACKED: &str =
+    "attention over whole sequences: packed samples attend to themselves alone, which takes less";
+
 /// Whether a text is such a training.
 pub(super) fn is(text: &str, file: &str) -> bool {
     match is_yaml(file) {
@@ -350,6 +354,8 @@ fn put(keys: &Keys, program: Program, draft: &mut Draft) -> Result<()> {
     }
     if !keys.is(&["sample_packing", "packing", "neat_packing"]) {
         draft.inferred.push("every sequence is full: without packing most are shorter".to_owned());
+    } else if program != Program::Factory || keys.is(&["neat_packing"]) {
+        draft.inferred.push(PACKED.to_owned());
     }
     if let Some(kind) = keys.any(&["optim", "optimizer"]).filter(|kind| is_other(kind)) {
         draft.unread.push(format!("optimizer {kind}: its states are counted as Adam's"));
