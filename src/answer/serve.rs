@@ -26,6 +26,10 @@ pub struct ServeView {
     pub beside_bytes: f64,
     /// What is left for caches and states.
     pub cache_bytes: f64,
+    /// A tenth of real servers have less.
+    pub cache_low_bytes: f64,
+    /// A tenth of real servers have more.
+    pub cache_high_bytes: f64,
     /// The cache of one token on a GPU.
     pub cache_bytes_per_token: f64,
     /// The states of one sequence on a GPU, in layers with linear attention.
@@ -106,6 +110,7 @@ pub(crate) fn view(serve: &Serve, served: &Served) -> ServeView {
         unmeasured: p.unmeasured,
     };
     let least = serve.least(served);
+    let (low, high) = serve.room_within(served);
     let mut inferred = serve.inferred.clone();
     if serve.fits(served) && served.sequences < f64::from(serve.sequences) {
         inferred.push(format!(
@@ -126,6 +131,8 @@ pub(crate) fn view(serve: &Serve, served: &Served) -> ServeView {
         weights_bytes: served.weights,
         beside_bytes: serve.beside(),
         cache_bytes: served.room,
+        cache_low_bytes: low,
+        cache_high_bytes: high,
         cache_bytes_per_token: served.cache_a_token,
         state_bytes_per_sequence: served.state,
         cache_tokens: served.tokens.floor(),

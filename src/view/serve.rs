@@ -20,7 +20,12 @@ pub fn serve(report: &ServeView, look: Look) -> Page {
     let gb = |bytes: f64| format!("{:.1}", bytes / 1e9);
     let fits = match report.fits {
         true => {
-            format!("{} of {} tokens: fits", counted(report.sequences, "sequence"), report.context)
+            let sure = if report.least_bytes > report.cache_low_bytes { "at risk" } else { "fits" };
+            format!(
+                "{} of {} tokens: {sure}",
+                counted(report.sequences, "sequence"),
+                report.context
+            )
         }
         false => format!(
             "does not fit: a sequence of {} tokens needs {} GB",
@@ -35,12 +40,14 @@ pub fn serve(report: &ServeView, look: Look) -> Page {
     page.entry(
         "memory   ",
         format!(
-            "weights {} of {} GB, {} beside, {} for caches: {} per token{states}, {:.0} tokens per group; \
+            "weights {} of {} GB, {} beside, {} for caches (8 of 10: {} to {}): {} per token{states}, {:.0} tokens per group; \
              {fits}",
             gb(report.weights_bytes),
             gb(report.capacity_bytes),
             gb(report.beside_bytes),
             gb(report.cache_bytes),
+            gb(report.cache_low_bytes),
+            gb(report.cache_high_bytes),
             Volume(report.cache_bytes_per_token),
             report.cache_tokens
         ),
