@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use crate::plan::job::{Doing, Phase, Serve, Served};
+use crate::plan::job::{Doing, Phase, Serve, Served, within};
 
 /// The memory and time of serving.
 #[derive(Debug, Clone, Serialize)]
@@ -110,7 +110,7 @@ pub(crate) fn view(serve: &Serve, served: &Served) -> ServeView {
         unmeasured: p.unmeasured,
     };
     let least = serve.least(served);
-    let (low, high) = serve.room_within(served);
+    let [low, _, high] = within(served.room);
     let mut inferred = serve.inferred.clone();
     if serve.fits(served) && served.sequences < f64::from(serve.sequences) {
         inferred.push(format!(

@@ -11,7 +11,7 @@ use crate::cost::rank::{candidates, fastest};
 use crate::machine::query::Query;
 use crate::measure::expect::{Expectation, Expecting, Rules, Runs, under_mpi};
 use crate::model::algorithm::Registry;
-use crate::plan::job::{Doing, Job, MEMORY_BAND, Serve, Wires, estimate, memory};
+use crate::plan::job::{Doing, Job, MEMORY_BAND, Serve, Wires, estimate, memory, within};
 use crate::plan::table::{Faults, MachineEntry};
 use crate::plan::{Tweak, price};
 
@@ -251,9 +251,8 @@ fn of_served(
         outcome.limit = Some(Number::Memory(Volume::from(*most)));
         outcome.note =
             format!("{} sequences of {} tokens", served.sequences, serve.context) + &unfit;
-        outcome = outcome.judged([Number::Memory(peak); 3], None).fitting(serve.fits(&served));
-        outcome.band = None;
-        return Ok(outcome);
+        let ends = within(peak.0).map(|bytes| Number::Memory(Volume(bytes)));
+        return Ok(outcome.judged(ends, at).fitting(serve.fits(&served)));
     }
     let doing = match limit {
         Some(Limit::MaxPrefill(_)) => Doing::Prefill,

@@ -279,11 +279,13 @@ fn a_served_model_has_budgets() {
         "max_prefill = \"10ms\"",
         "max_memory = \"20GB\"",
         "max_memory = \"20GB\"\nset = \"sequences=8\"",
+        "max_memory = \"29GB\"",
+        "max_memory = \"29GB\"\nat = \"high\"",
     ]);
     assert_eq!(checked.faults, []);
     let standing: Vec<Standing> = checked.outcomes.iter().map(|o| o.standing).collect();
-    use Standing::{Fails as F, Holds as H};
-    assert_eq!(standing, [H, H, H, F, F, H]);
+    use Standing::{AtRisk as R, Fails as F, Holds as H};
+    assert_eq!(standing, [H, H, H, F, F, H, R, F]);
     let [decode, prefill, memory, ..] = checked.outcomes.as_slice() else { panic!() };
     assert!(decode.value.base().0 < prefill.value.base().0);
     let (low, high) = decode.band.unwrap();

@@ -27,8 +27,13 @@ const LIBRARIES: [[f64; 2]; 2] = [[0.13 * GIB, 0.55 * GIB], [0.25 * GIB, 2.1 * G
 /// 6000, 2 to 3 on H100 and B200 by its logs of four ranks and more.
 const BEFORE: [f64; 2] = [0.5 * GIB, 1.5 * GIB];
 
-/// Half the width of the band of a cache: 10 of the 12 published ones that these constants were not chosen for are in it.
+/// Half the width of the band of a cache, and so of what a server takes beside it: 10 of the 12 published ones that these constants were not chosen for are in it.
 const ROOM_OFF: f64 = 1.6 * GIB;
+
+/// So many bytes between the ends of their band.
+pub(crate) fn within(bytes: f64) -> [f64; 3] {
+    [(bytes - ROOM_OFF).max(0.0), bytes, bytes + ROOM_OFF]
+}
 
 impl Serve {
     /// Bytes of a GPU that are neither weights nor cache.
@@ -56,11 +61,6 @@ impl Serve {
             false => self.utilization * capacity - self.beside(),
         };
         (share - weights).max(0.0)
-    }
-
-    /// The ends of its band.
-    pub fn room_within(&self, served: &Served) -> (f64, f64) {
-        ((served.room - ROOM_OFF).max(0.0), served.room + ROOM_OFF)
     }
 
     /// Bytes of the cache of a token on a GPU, of sequences of so many tokens.

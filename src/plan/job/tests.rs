@@ -129,12 +129,12 @@ fn caches_are_what_servers_print() {
         let (machine, engine, command, cache, source): (String, String, String, f64, String) =
             row.unwrap();
         let keys = [("machine", &*machine), ("engine", &*engine)];
-        let (serve, served) = serving_with(&command, &keys);
+        let served = serving_with(&command, &keys).1;
         let printed = cache * 1_073_741_824.0;
         let error = served.room / printed - 1.0;
         // The constants were chosen for the others.
         if !source.contains("llm-d-planner") {
-            let (low, high) = serve.room_within(&served);
+            let [low, _, high] = room::within(served.room);
             held.push(low <= printed && printed <= high);
         }
         errors.push((error.abs(), format!("{command} ({source}): {error:+.3}")));
