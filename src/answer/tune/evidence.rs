@@ -9,7 +9,7 @@
 //! several           from the least to the greatest, and 3 % beyond: the median difference
 //! ```
 //!
-//! Both numbers come from docs/background/accuracy.md.
+//! Both numbers come from docs/background/accuracy-of-fits.md.
 
 use std::collections::{BTreeMap, BTreeSet};
 

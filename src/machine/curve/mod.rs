@@ -15,7 +15,7 @@
 //! predicts numbers of ranks that were not measured. A table of [`Residuals`] may restore the
 //! measured times at the measured points. [`Bands`] hold the errors of the fit on held-out data.
 //!
-//! The forms are compared over 79 sets of published measurements: docs/background/accuracy.md.
+//! The forms are compared over 79 sets of published measurements: docs/background/accuracy-of-fits.md.
 
 mod bands;
 mod component;
@@ -216,7 +216,7 @@ impl Curve {
     }
 
     /// Whether ranks like `placed` were measured: at most eight times as many or as few, on all nodes and on each,
-    /// beyond which there are no errors of fits (docs/background/accuracy.md).
+    /// beyond which there are no errors of fits (docs/background/accuracy-of-fits.md).
     #[must_use]
     pub fn is_near(&self, placed: Placed) -> bool {
         let per_node = |p: Placed| f64::from(p.ranks) / f64::from(p.nodes);

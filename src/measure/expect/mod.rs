@@ -818,7 +818,7 @@ const STAGED: Ratio = Ratio(2.0);
 const IDEAL: (Ratio, Ratio) = (Ratio(0.5), Ratio(2.0));
 
 /// The same of MPI between hosts: of 9,930 published times those of Open MPI and MPICH took 0.53 (p10), 1.7 (median),
-/// 5.8 (p90) times the price of what their rules choose (docs/background/accuracy.md).
+/// 5.8 (p90) times the price of what their rules choose (docs/background/accuracy-of-mpi.md).
 const ON_HOSTS: (Ratio, Ratio) = (Ratio(0.5), Ratio(6.0));
 
 /// The same of a library of hosts between GPUs, which may copy their buffers through the host: 72 published

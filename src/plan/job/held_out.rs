@@ -239,7 +239,7 @@ fn steps_of_a_source_that_no_rate_was_fitted_to_are_met() {
     assert!(plain[0] <= 0.08 && plain[1] <= 0.16, "{plain:.3?}");
     // See `tests/engine/jobs.rs` for the reason.
     assert_eq!(far, ["bridge-moonlight-8", "tpu7x-oss-64", "tpu7x-oss-256"]);
-    let page = include_str!("../../../docs/background/accuracy.md");
+    let page = include_str!("../../../docs/background/accuracy-of-plans.md");
     for name in more {
         assert!(page.contains(&format!("`{name}`")), "{name} is off by more than a fifth: why?");
     }

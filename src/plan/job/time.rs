@@ -62,7 +62,7 @@ const WIDTH: f64 = 2.0;
 const BAND: f64 = 0.16;
 const BAND_EXPERTS: f64 = 0.28;
 /// That of experts on Blackwell, whose products were fitted on Hopper in 16 bits: it contains 46 of 57 steps of
-/// Megatron-Bridge's tables; some may be among those that fitted its rates (docs/background/accuracy.md, steps
+/// Megatron-Bridge's tables; some may be among those that fitted its rates (docs/background/accuracy-of-plans.md, steps
 /// of jobs).
 const BAND_EXPERTS_BLACKWELL: f64 = 0.44;
 const BAND_UNSTATED: f64 = 0.04;

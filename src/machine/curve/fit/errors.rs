@@ -2,7 +2,7 @@
 //!
 //! The bands are quantiles of ln(measured/expected) over what was held out near a size, weighted by
 //! distance. With the factors below, 8 of 10 measurements are inside the bands over the published
-//! measurements of docs/background/accuracy.md, where a fit on fewer ranks is worse than one on
+//! measurements of docs/background/accuracy-of-fits.md, where a fit on fewer ranks is worse than one on
 //! all.
 
 use super::parts::Parts;

@@ -54,7 +54,7 @@ impl Family {
     }
 
     /// Whether the residuals of its series are learned, too. Those of hosts say little of another host
-    /// (docs/background/accuracy.md).
+    /// (docs/background/accuracy-of-mpi.md).
     pub(super) fn has_series(self) -> bool {
         self != Self::Hosts
     }

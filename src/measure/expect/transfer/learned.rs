@@ -2,7 +2,7 @@
 //!
 //! Fitted to published points of the machines in `evidence/`. A series is the residual of its smoothed
 //! curve over the base at each octave, weighted by a Gaussian process over all of them
-//! (docs/background/accuracy.md, "How it was learned"); it contains no measured times.
+//! (docs/background/accuracy-of-gpus.md, "How it was learned"); it contains no measured times.
 
 use std::borrow::Cow;
 

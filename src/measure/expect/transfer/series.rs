@@ -7,7 +7,7 @@ use super::base::{Asked, What};
 use super::features::{Class, Features, Net};
 
 /// Prior variances of what is shared by a collective over similar ranks, by a generation, by a network.
-/// These and the ones below were chosen, not fitted (docs/background/accuracy.md, "How it was learned").
+/// These and the ones below were chosen, not fitted (docs/background/accuracy-of-gpus.md, "How it was learned").
 const COMMON: f64 = 0.0144;
 const BOARD: f64 = 0.16;
 const NETWORK: f64 = 0.0144;
