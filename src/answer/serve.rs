@@ -112,9 +112,10 @@ pub(crate) fn view(serve: &Serve, served: &Served) -> ServeView {
     let least = serve.least(served);
     let [low, _, high] = within(served.room);
     let mut inferred = serve.inferred.clone();
-    if serve.fits(served) && served.sequences < f64::from(serve.sequences) {
+    let fewer = served.sequences < f64::from(serve.sequences);
+    if serve.fits(served) && serve.runs(Doing::Decode) && fewer {
         inferred.push(format!(
-            "{:.0} sequences at once: {} may run, and the caches of no more have room",
+            "{:.0} sequences at once instead of {}: the caches of more have no room",
             served.sequences, serve.sequences
         ));
     }

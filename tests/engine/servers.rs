@@ -1,6 +1,6 @@
 //! Times of servers that were published with their batch, held against what a plan says of them.
 //!
-//! `tests/data/published_servers.toml.gz` has 116 rows of 16 sources, each with its address: times between tokens, of a
+//! `tests/data/published_servers.toml.gz` has 165 rows of 16 sources, each with its address: times between tokens, of a
 //! static batch, and to the first token. Two constants are fitted to them, the time between the kernels of a layer and
 //! that of a layer of experts (`BETWEEN` and `ROUTING`, `src/plan/job/serve.rs`); here one factor of both is fitted with
 //! each source left out in turn.
@@ -20,11 +20,11 @@ use crate::jobs::{number, quantile, rows, text};
 
 /// Rows of which one is off by more than a factor of 1.6, by a part of their names, with the reason.
 const FAR: &[(&str, &str)] = &[
+    ("amd-70b-mi300x-0.10.1-1", "AMD's kernels wait less for each other"),
     (
         "-mi300x-",
         "large batches compute, and experts in 4 bits are assumed to be as fast there as on H100, as a part of the largest product",
     ),
-    ("gpustack-dsr1", "vLLM 0.11 of latent attention: SGLang took half of it"),
     ("tenstorrent", "TP over two nodes: sums of single tokens between nodes"),
     (
         "vllm-2542",
@@ -32,6 +32,9 @@ const FAR: &[(&str, &str)] = &[
     ),
     ("trtllm-", "first tokens of 2023: the host launched the kernels of a prefill one by one"),
 ];
+
+/// Parts of the names of models with experts.
+const EXPERTS: [&str; 7] = ["mixtral", "dbrx", "deepseek", "gpt-oss", "-a3b", "-a22b", "-A17B"];
 
 const QWEN3_8B: &str = r#"{"model_type": "qwen3", "hidden_size": 4096, "intermediate_size": 12288,
     "num_hidden_layers": 36, "num_attention_heads": 32, "num_key_value_heads": 8, "head_dim": 128,
@@ -67,6 +70,7 @@ struct Row {
     id: String,
     source: String,
     device: String,
+    experts: bool,
     measured: f64,
     phases: [(PhaseView, f64); 2],
 }
@@ -120,6 +124,7 @@ fn published() -> Vec<Row> {
             id: text(row, "id").to_owned(),
             source: text(row, "source").to_owned(),
             device: found.device,
+            experts: EXPERTS.iter().any(|name| text(row, "model").contains(name)),
             measured,
             phases: [(found.decode.unwrap(), decodes), (found.prefill.unwrap(), prefills)],
         }
@@ -133,16 +138,20 @@ fn servers_of_a_source_that_nothing_was_fitted_to_are_met() {
     let mut counts: BTreeMap<&str, f64> = BTreeMap::new();
     rows.iter().for_each(|row| *counts.entry(&row.source).or_default() += 1.0);
     let weight = |row: &Row| 1.0 / counts[row.source.as_str()];
-    // Steps of a sixteenth of the constant, which are 5 µs. Times to first tokens are not fitted to.
-    let fitted = |without: Option<&str>| {
-        let others =
-            || rows.iter().filter(|r| Some(r.source.as_str()) != without && r.phases[0].1 > 0.0);
+    // Steps of a sixteenth of the constants. Times to first tokens are not fitted to.
+    let best = |which: &dyn Fn(&Row) -> bool| {
+        let others = || rows.iter().filter(|row| which(row) && row.phases[0].1 > 0.0);
         let loss = |scale: f64| others().map(|r| weight(r) * r.off(scale).abs()).sum::<f64>();
         let scales = (0..=40).map(|step| f64::from(step) / 16.0);
         scales.min_by(|a, b| loss(*a).total_cmp(&loss(*b))).unwrap()
     };
+    let fitted = |without: Option<&str>| best(&|row| Some(row.source.as_str()) != without);
     let all = fitted(None);
-    assert!((all - 1.0).abs() < 0.07, "{all:.2} of the constant fits best");
+    assert!((all - 1.0).abs() < 0.07, "{all:.2} of the constants fit best");
+    // Models with experts have both constants, the others the first alone. Those with experts alone would have half as
+    // much again, most of it for the sources of 2024 and of two nodes that are far off.
+    let [dense, experts] = [best(&|row| !row.experts), best(&|row| row.experts)];
+    assert!((0.75..1.0).contains(&dense) && (1.0..1.6).contains(&experts), "{dense} {experts}");
     let (mut off, mut held, mut far) = (Vec::new(), 0.0, BTreeSet::new());
     for source in counts.keys() {
         let scale = fitted(Some(source));
@@ -160,8 +169,11 @@ fn servers_of_a_source_that_nothing_was_fitted_to_are_met() {
     // Every source counts alike.
     let [median, p80] = [0.5, 0.8].map(|q| quantile(off.clone(), q));
     let held = held / counts.len() as f64;
-    assert!(median <= 1.14 && p80 <= 1.52, "median {median:.3}, p80 {p80:.3}, {held:.2} held");
+    assert!(median <= 1.17 && p80 <= 1.54, "median {median:.3}, p80 {p80:.3}, {held:.2} held");
     assert!((0.75..=0.85).contains(&held), "{held:.2} inside the band of 8 in 10");
+    let page = include_str!("../../docs/background/plans.md").replace('\n', " ");
+    let counts = format!("{} published times of {} sources", rows.len(), counts.len());
+    assert!(page.contains(&counts), "{counts}");
     let devices: BTreeSet<&str> = rows.iter().map(|row| row.device.as_str()).collect();
     let names = devices.into_iter().collect::<Vec<_>>().join(", ");
     let basis = asked("vllm serve llama3-8b", &[("machine", "dgx-b200".to_owned())]).basis;

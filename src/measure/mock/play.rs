@@ -30,7 +30,7 @@ use crate::model::schedule::{Layout, Schedule, messages, turns};
 /// Messages that are simulated for a whole table: a few seconds.
 const MESSAGES: u64 = 12_000_000;
 
-/// Simulations per size: without noise one on each machine, with noise at least three on each.
+/// A schedule is played only if this many of it are within the messages of a size.
 const PLAYS: u64 = 6;
 
 /// What the library runs for a size.
@@ -362,11 +362,12 @@ impl Lab {
         };
         // An iteration that represents several varies as their mean does.
         let each = self.noise.0 * (f64::from(draws) / f64::from(self.iterations)).sqrt();
-        let mut run = drawn(self.noise.0);
+        // Runs that represent several vary less, too.
+        let mut run = drawn(if afresh { each } else { self.noise.0 });
         let mut sum = 0.0;
         for i in 0..draws {
             if afresh && i > 0 {
-                run = drawn(self.noise.0);
+                run = drawn(each);
             }
             let mut factors = drawn(each);
             factors.iter_mut().zip(&run).for_each(|(factor, run)| *factor *= run);

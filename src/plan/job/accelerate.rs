@@ -37,7 +37,7 @@ pub(super) fn read(text: &str, file: &str) -> Result<Draft> {
         _ => draft.inferred.push("bf16: without mixed_precision training is in 32 bits".to_owned()),
     }
     match word(&whole, "distributed_type") {
-        Some("FSDP") => fsdp(&whole, &mut draft)?,
+        Some("FSDP") => fsdp(&whole, "", &mut draft)?,
         Some("DEEPSPEED") => deepspeed(&whole, &mut draft)?,
         Some("MULTI_GPU") => draft.usually(Whose::Launcher, DDP),
         other => {
@@ -56,8 +56,8 @@ fn word<'t>(node: &'t Node<'_>, key: &str) -> Option<&'t str> {
     node.text(key).ok().filter(|text| !matches!(*text, "" | "no" | "none" | "null"))
 }
 
-/// Reads `fsdp_config`, whose keys have a prefix here, and none in a Trainer's.
-pub(super) fn fsdp(whole: &Node<'_>, draft: &mut Draft) -> Result<()> {
+/// Reads `fsdp_config`, whose keys have a prefix here, and none in a Trainer's, beside the `words` of its `fsdp`.
+pub(super) fn fsdp(whole: &Node<'_>, words: &str, draft: &mut Draft) -> Result<()> {
     let of = |key: &str| {
         let config = whole.get("fsdp_config")?;
         let short = key.trim_start_matches("fsdp_");
@@ -65,9 +65,9 @@ pub(super) fn fsdp(whole: &Node<'_>, draft: &mut Draft) -> Result<()> {
     };
     let is = |key: &str| of(key).is_some_and(|text| text.eq_ignore_ascii_case("true"));
     let second = of("fsdp_version") == Some("2");
-    let version = if second { "FSDP2" } else { "FSDP" };
     let strategy = of("fsdp_sharding_strategy").or(of("fsdp_reshard_after_forward"));
-    sharded(draft, version, strategy.unwrap_or(""), is("fsdp_offload_params"))?;
+    let host = is("fsdp_offload_params") || offloads(words);
+    sharded(draft, second, strategy.unwrap_or(words), host)?;
     match is("fsdp_activation_checkpointing") {
         true => draft.put("recompute", "full"),
         false => {
@@ -77,28 +77,41 @@ pub(super) fn fsdp(whole: &Node<'_>, draft: &mut Draft) -> Result<()> {
     }
 }
 
-/// What PyTorch's FSDP shards by the name or the number of a `ShardingStrategy`, or by a list of words that has one
-/// (a Trainer's `fsdp`).
-pub(super) fn sharded(draft: &mut Draft, version: &str, strategy: &str, host: bool) -> Result<()> {
-    let words = strategy.to_ascii_uppercase();
+/// Whether the words of a Trainer's `fsdp` keep shards on the host.
+fn offloads(words: &str) -> bool {
+    words.to_ascii_lowercase().contains("offload")
+}
+
+/// What PyTorch's FSDP shards by the name or the number of a `ShardingStrategy`, by whether FSDP2 reshards after the
+/// forward pass, or by a list of words that has one of these (a Trainer's `fsdp`). Without any it shards all.
+pub(super) fn sharded(draft: &mut Draft, second: bool, strategy: &str, host: bool) -> Result<()> {
+    let upper = strategy.to_ascii_uppercase();
     let is_of_word = |c: char| c.is_ascii_alphanumeric() || c == '_';
-    let says = |names: &[&str]| words.split(|c| !is_of_word(c)).any(|word| names.contains(&word));
-    let second = ["HYBRID_SHARD_ZERO2", "_HYBRID_SHARD_ZERO2", "5"];
+    let says = |names: &[&str]| upper.split(|c| !is_of_word(c)).any(|word| names.contains(&word));
+    let version = if second { "FSDP2" } else { "FSDP" };
+    // A set of shards is a node.
+    let hybrid = says(&["HYBRID_SHARD", "4"]);
+    let hybrid_second = says(&["HYBRID_SHARD_ZERO2", "_HYBRID_SHARD_ZERO2", "5"]);
     let kind = match () {
         () if says(&["NO_SHARD", "3"]) => "none, ddp".to_owned(),
-        () if says(&["SHARD_GRAD_OP", "2", "FALSE"]) || says(&second) => {
+        () if hybrid_second || says(&["SHARD_GRAD_OP", "2", "FALSE"]) => {
             format!("{version}, SHARD_GRAD_OP")
         }
-        () => version.to_owned(),
+        () if hybrid || strategy.is_empty() || says(&["FULL_SHARD", "1", "TRUE"]) => {
+            version.to_owned()
+        }
+        () => {
+            draft.asked.push(format!("sharding (fsdp {strategy})"));
+            return Ok(());
+        }
     };
-    if says(&["HYBRID_SHARD", "4"]) || says(&second) {
-        // A set of shards is a node.
+    if hybrid || hybrid_second {
         match draft.launched {
             Some(each) => draft.put("shard_size", each.to_string())?,
             None => draft.asked.push(format!("shard_size ({strategy}: the GPUs of a node)")),
         }
     }
-    let host = if host { ", offload to the host" } else { "" };
+    let host = if host || offloads(strategy) { ", offload to the host" } else { "" };
     draft.put("sharding", format!("{kind}, bf16 reduced{host}"))?;
     draft.put("overlap", "fsdp")
 }

@@ -96,6 +96,11 @@ impl Arguments {
         self.found.extend(others);
     }
 
+    /// Leaves out switches that are off, for programs whose switches have values.
+    pub fn without_off(&mut self) {
+        self.found.retain(|_, value| !value.eq_ignore_ascii_case("false"));
+    }
+
     /// Sets what a program assumes if it is not told.
     pub fn put_usual(&mut self, key: &str, value: &str) {
         self.found.entry(key.to_owned()).or_insert_with(|| value.to_owned());

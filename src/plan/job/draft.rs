@@ -737,7 +737,10 @@ impl Draft {
             return Ok(1);
         }
         if let Some(each) = self.count("layers_per_chunk")? {
-            return Ok(model.layers.div_ceil(each).div_ceil(d.pp));
+            // As many as hold all layers, or fewer of more.
+            let chunks = model.layers.div_ceil(each).div_ceil(d.pp);
+            let fewer = (model.layers / d.pp / each).max(1);
+            return Ok(if chunks * d.pp <= model.layers + 2 { chunks } else { fewer });
         }
         let interleaved = self.get("schedule").map(|schedule| schedule.contains("interleaved"));
         if interleaved == Some(false) {
@@ -746,16 +749,19 @@ impl Draft {
         let divides = |v: &u32| {
             model.layers.is_multiple_of(d.pp * v) || (model.layers + 2).is_multiple_of(d.pp * v)
         };
-        let chunks = (2..=8).rev().find(divides);
-        inferred.push(match (chunks, interleaved) {
-            (Some(chunks), _) => {
-                format!("{chunks} chunks per stage, the most up to 8 that divide the layers")
-            }
-            // torchtitan's number; one is not interleaved.
-            (None, Some(true)) => "2 chunks per stage, as no number divides the layers".to_owned(),
-            (None, _) => "1 chunks per stage, as no number divides the layers".to_owned(),
-        });
-        Ok(chunks.unwrap_or(if interleaved == Some(true) { 2 } else { 1 }))
+        if let Some(chunks) = (2..=8).rev().find(divides) {
+            inferred.push(format!(
+                "{chunks} chunks per stage, the most up to 8 that divide the layers"
+            ));
+            return Ok(chunks);
+        }
+        // One is not interleaved; two is torchtitan's number.
+        let chunks = if interleaved == Some(true) && 2 * d.pp <= model.layers { 2 } else { 1 };
+        inferred.push(format!(
+            "{} per stage, as no number from 2 to 8 divides the layers",
+            if chunks == 1 { "1 chunk" } else { "2 chunks" }
+        ));
+        Ok(chunks)
     }
 
     fn sharding(&self, inferred: &mut Vec<String>) -> Result<Sharding> {

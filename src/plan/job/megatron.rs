@@ -11,13 +11,11 @@ use super::model::{Attention, Experts, Linear, Small, Transformer};
 use super::pattern;
 use super::shell::{Statement, statements};
 use super::started::{Started, alike, distinct, launched, trainings};
-use super::trainer::PACKED;
+use super::trainer::{FULL, PACKED, rewards};
 use crate::base::error::{Error, Result};
 
 /// One of these is in every command that starts a training; Python takes both signs.
-const MARKS: [&str; 9] = [
-    SWIFT[0],
-    SWIFT[1],
+const MARKS: [&str; 7] = [
     "--num-layers",
     "--tensor-model-parallel-size",
     "--tensor_model_parallel_size",
@@ -30,6 +28,12 @@ const MARKS: [&str; 9] = [
 /// Whether a text contains such arguments.
 pub(super) fn is(text: &str) -> bool {
     MARKS.iter().any(|mark| text.contains(mark))
+        || SWIFT.iter().any(|start| text.contains(start)) && of_swift(&statements(text))
+}
+
+/// Whether a script starts ms-swift's Megatron.
+fn of_swift(all: &[Statement]) -> bool {
+    !trainings(all, &SWIFT).is_empty()
 }
 
 /// Whether the options are keys of a table: `--num-layers: 32`.
@@ -74,11 +78,12 @@ fn joined(yaml: &str) -> String {
 /// The arguments of the training that a script starts, or of all of a text that starts none, and whether it is known
 /// to start one.
 fn of_script(all: &[Statement], file: &str) -> Result<(Arguments, bool)> {
-    let mut found = trainings(all, &MARKS);
+    let mut found = trainings(all, &[&MARKS[..], &SWIFT].concat());
     let is_training = |one: &Started| {
         let mut words = one.statement.text.split_whitespace();
         let names = ["train", "finetune"];
         words.any(|word| word.ends_with(".py") && names.iter().any(|name| word.contains(name)))
+            || SWIFT.iter().any(|start| one.statement.text.contains(start))
     };
     let trains = found.iter().any(is_training);
     // A converter beside it has the model's flags, too.
@@ -140,7 +145,8 @@ pub(super) fn read(text: &str, file: &str) -> Result<Draft> {
         if is_table { (Arguments::of_yaml(text), true) } else { of_script(&all, file)? };
     let mut draft =
         Draft { inferred: args.open().collect(), starts: !old(&args), ..Draft::default() };
-    if all.iter().any(|one| SWIFT.iter().any(|start| one.text.contains(start))) {
+    let of_swift = of_swift(&all);
+    if of_swift {
         swift(&mut args, &mut draft)?;
     }
     model(&args, &mut draft)?;
@@ -189,7 +195,7 @@ pub(super) fn read(text: &str, file: &str) -> Result<Draft> {
     recompute(&args, &mut draft)?;
     sharding(&args, &mut draft)?;
     // The default is an all-gather (`moe_token_dispatcher_type`, megatron/core/transformer/transformer_config.py).
-    if args.has("num-experts") {
+    if args.has("num-experts") || of_swift {
         let kind = args.any(&["moe-token-dispatcher-type"]).unwrap_or("allgather");
         draft.put("dispatcher", kind)?;
     }
@@ -327,29 +333,39 @@ const WIDTHS: &[&str] = &[
 const APART: [&str; 4] =
     ["hybrid-layer-pattern", "hybrid-override-pattern", "is-hybrid-model", "moe-latent-size"];
 
-/// Puts the model into the draft, or asks for what the text does not say.
-/// Of ms-swift, which has Megatron's flags and other defaults.
-const SWIFT: [&str; 2] = ["megatron sft", "megatron pt"];
+/// How ms-swift starts Megatron, with its flags and other defaults.
+const SWIFT: [&str; 3] = ["megatron sft", "megatron pt", "megatron rlhf"];
 
 /// What ms-swift names in another way or assumes (modelscope/ms-swift, swift/megatron/arguments).
 fn swift(args: &mut Arguments, draft: &mut Draft) -> Result<()> {
+    args.without_off();
+    if let Some(kind) = args.any(&["rlhf-type"]) {
+        return Err(rewards(kind));
+    }
     draft.called = args.any(&["model"]).map(str::to_owned);
     let longest = args.any(&["packing-length", "max-length"]).map(str::to_owned);
     if let Some(longest) = longest {
         args.put_usual("seq-length", &longest);
     }
-    for key in ["bf16", "use-distributed-optimizer"] {
-        args.put_usual(key, "true");
+    if let Some(chunks) = args.any(&["virtual-pipeline-model-parallel-size"]).map(str::to_owned) {
+        args.put_usual("num-virtual-stages-per-pipeline-rank", &chunks);
     }
-    args.put_usual("recompute-granularity", "selective");
-    if args.any(&["packing"]) == Some("true") {
-        draft.inferred.push(PACKED.to_owned());
+    for (key, value) in [
+        ("bf16", "true"),
+        ("use-distributed-optimizer", "true"),
+        ("micro-batch-size", "1"),
+        ("global-batch-size", "16"),
+        ("recompute-granularity", "selective"),
+        ("expert-tensor-parallel-size", "1"),
+    ] {
+        args.put_usual(key, value);
     }
-    args.put_usual("expert-tensor-parallel-size", "1");
+    draft.inferred.push(if args.has("packing") { PACKED } else { FULL }.to_owned());
     match args.any(&["tuner-type", "train-type"]) {
         Some("lora") => {
             let rank = args.any(&["lora-rank"]).unwrap_or("8");
-            draft.put("adapters", format!("rank {rank} on all"))
+            let on = args.any(&["target-modules"]).filter(|all| *all != "all-linear");
+            draft.put("adapters", format!("rank {rank} on {}", on.unwrap_or("all")))
         }
         Some("full") | None => Ok(()),
         Some(other) => Err(Error::unsupported(format!("training of `{other}`"))
@@ -357,6 +373,7 @@ fn swift(args: &mut Arguments, draft: &mut Draft) -> Result<()> {
     }
 }
 
+/// Puts the model into the draft, or asks for what the text does not say.
 fn model(args: &Arguments, draft: &mut Draft) -> Result<()> {
     let open: Vec<_> =
         WIDTHS.iter().filter(|k| args.has(k) && args.number(&[k]).is_none()).collect();

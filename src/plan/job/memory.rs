@@ -279,7 +279,13 @@ fn left(
     let rest = optimizer * here;
     let sharding = job.sharding;
     if sharding.framework.is_torch() && host.parameters {
-        return units(job);
+        let (used, summed, rest) = units(job);
+        // What is gathered stays between the passes, unless it is gathered again.
+        let whole = match sharding.shard {
+            Shard::Gradients => 2.0,
+            _ => copy(job, f64::from(job.shard_size)),
+        };
+        return (used.max(whole * (dense + routed)), summed, rest);
     }
     if job.adapters.is_some() {
         return (if host.parameters { units(job).0 } else { parameters }, gradients, rest);

@@ -28,6 +28,9 @@ const STARTS: [&str; 5] = [
 /// One of these is in every such YAML.
 const KEYS: [&str; 3] = ["per_device_train_batch_size:", "base_model:", "cutoff_len:"];
 
+/// What is said of samples that have a sequence each.
+pub(super) const FULL: &str = "every sequence is full: without packing most are shorter";
+
 /// What is said of samples that share a sequence.
 pub(super) const PACKED: &str =
     "attention over whole sequences: packed samples attend to themselves alone, which takes less";
@@ -128,7 +131,7 @@ impl Program {
     }
 }
 
-fn rewards(kind: &str) -> Error {
+pub(super) fn rewards(kind: &str) -> Error {
     Error::unsupported(format!("training by preferences or rewards ({kind})"))
         .help("a step of supervised training has a plan")
 }
@@ -194,15 +197,8 @@ pub(super) fn read(text: &str, file: &str) -> Result<Draft> {
         if is_map("deepspeed") {
             draft.asked.push("sharding (deepspeed is a table)".to_owned());
         }
-        // The words of `fsdp` say more than a table without a strategy.
-        let strategy = ["sharding_strategy", "reshard_after_forward"]
-            .map(|key| [key.to_owned(), format!("fsdp_{key}")])
-            .concat();
-        let says = |config: &Node<'_>| strategy.iter().any(|key| config.get(key).is_some());
-        if is_map("fsdp_config")
-            && (draft.get("sharding").is_none() || whole.get("fsdp_config").is_some_and(says))
-        {
-            accelerate::fsdp(&whole, &mut draft)?;
+        if is_map("fsdp_config") {
+            accelerate::fsdp(&whole, keys.any(&["fsdp"]).unwrap_or(""), &mut draft)?;
         }
         return Ok(draft);
     }
@@ -219,8 +215,9 @@ pub(super) fn read(text: &str, file: &str) -> Result<Draft> {
     let pairs = args.all().map(|(key, value)| (key.replace('-', "_"), value.to_owned()));
     let keys = Keys(pairs.collect());
     let program = Program::of_script(&sure, &keys).map_err(at)?;
-    put(&keys, program, &mut draft).map_err(at)?;
+    // A set of shards may be what is launched on a node.
     launched(text, &all, &args, &mut draft)?;
+    put(&keys, program, &mut draft).map_err(at)?;
     Ok(draft)
 }
 
@@ -353,7 +350,7 @@ fn put(keys: &Keys, program: Program, draft: &mut Draft) -> Result<()> {
         draft.put("compiled", "true")?;
     }
     if !keys.is(&["sample_packing", "packing", "neat_packing"]) {
-        draft.inferred.push("every sequence is full: without packing most are shorter".to_owned());
+        draft.inferred.push(FULL.to_owned());
     } else if program != Program::Factory || keys.is(&["neat_packing"]) {
         draft.inferred.push(PACKED.to_owned());
     }
@@ -409,16 +406,11 @@ fn sharding(keys: &Keys, program: Program, draft: &mut Draft) -> Result<()> {
         deepspeed(draft, stage, [optimizer || all, parameters || all && stage == "3"])?;
         return draft.put("overlap", if stage == "3" { "dp" } else { "none" });
     }
-    let by_flags = keys
-        .is(&["use_fsdp"])
-        .then(|| keys.any(&["fsdp_sharding_strategy"]).unwrap_or("full_shard"));
-    if let Some(how) = keys.any(&["fsdp"]).or(by_flags).map(str::to_ascii_lowercase) {
-        if !how.contains("shard") {
-            draft.asked.push(format!("sharding (fsdp {how})"));
-            return Ok(());
-        }
-        let host = how.contains("offload") || keys.is(&["fsdp_offload_params"]);
-        return accelerate::sharded(draft, "FSDP", &how, host);
+    let strategy = keys.any(&["fsdp_sharding_strategy", "fsdp_reshard_after_forward"]);
+    let by_flags = keys.is(&["use_fsdp"]).then(|| strategy.unwrap_or(""));
+    if let Some(how) = keys.any(&["fsdp"]).or(by_flags) {
+        let second = keys.any(&["fsdp_version"]) == Some("2");
+        return accelerate::sharded(draft, second, how, keys.is(&["fsdp_offload_params"]));
     }
     if let Some(named) = keys.any(&["config_file", "accelerate_config"]) {
         draft.asked.push(format!("sharding ({named}: name it after this file)"));
