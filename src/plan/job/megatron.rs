@@ -338,7 +338,6 @@ const SWIFT: [&str; 3] = ["megatron sft", "megatron pt", "megatron rlhf"];
 
 /// What ms-swift names in another way or assumes (modelscope/ms-swift, swift/megatron/arguments).
 fn swift(args: &mut Arguments, draft: &mut Draft) -> Result<()> {
-    args.without_off();
     if let Some(kind) = args.any(&["rlhf-type"]) {
         return Err(rewards(kind));
     }
@@ -357,9 +356,12 @@ fn swift(args: &mut Arguments, draft: &mut Draft) -> Result<()> {
         ("global-batch-size", "16"),
         ("recompute-granularity", "selective"),
         ("expert-tensor-parallel-size", "1"),
+        ("moe-token-dispatcher-type", "alltoall"),
     ] {
         args.put_usual(key, value);
     }
+    // A default that is switched off is not there, either.
+    args.without_off();
     draft.inferred.push(if args.has("packing") { PACKED } else { FULL }.to_owned());
     match args.any(&["tuner-type", "train-type"]) {
         Some("lora") => {

@@ -3342,6 +3342,62 @@ fn words_that_nothing_reads_are_refused() {
     assert_eq!(serve("cache_type", "fp8_e4m3").unwrap().1, 1.0);
 }
 
+/// Names, numbers and words of PyTorch's FSDP mean the same in Accelerate's YAML, a Trainer's and a script; others are
+/// asked for.
+#[test]
+fn fsdp_is_read_in_every_spelling() {
+    let asked = |found: &Draft| found.asked.iter().any(|one| one.starts_with("sharding"));
+    let read = |name: &str, text: String| {
+        let found = draft(name, text.leak());
+        let sharding = found.get("sharding").unwrap_or("").to_owned();
+        (sharding, found.get("shard_size").map(str::to_owned), asked(&found))
+    };
+    let all = "FSDP, bf16 reduced";
+    let second = "FSDP, SHARD_GRAD_OP, bf16 reduced";
+    for (words, sharding, size) in [
+        ("FULL_SHARD", all, None),
+        ("1", all, None),
+        ("SHARD_GRAD_OP", second, None),
+        ("2", second, None),
+        ("NO_SHARD", "none, ddp, bf16 reduced", None),
+        ("3", "none, ddp, bf16 reduced", None),
+        ("HYBRID_SHARD", all, Some("8")),
+        ("4", all, Some("8")),
+        ("hybrid_shard_zero2", second, Some("8")),
+        ("5", second, Some("8")),
+    ] {
+        let script = format!(
+            "torchrun --nproc_per_node 8 --nnodes 2 t.py --model_name_or_path Qwen/Qwen3-0.6B --bf16 \
+             --per_device_train_batch_size 1 --use_fsdp --fsdp_sharding_strategy {words}\n"
+        );
+        let expected = (sharding.to_owned(), size.map(str::to_owned), false);
+        assert_eq!(read("t.sh", script), expected, "{words}");
+        let yaml = format!(
+            "distributed_type: FSDP\nnum_processes: 16\nnum_machines: 2\nfsdp_config:\n  \
+             fsdp_sharding_strategy: {words}\n"
+        );
+        let found = read("a.yaml", yaml);
+        assert_eq!((found.0.as_str(), found.2), (sharding, false), "{words}");
+    }
+    let axolotl =
+        "base_model: Qwen/Qwen3-0.6B\nmicro_batch_size: 1\ngradient_accumulation_steps: 1\n";
+    for (more, sharding) in [
+        ("fsdp:\n  - full_shard\n  - auto_wrap\n", all.to_owned()),
+        (
+            "fsdp:\n  - shard_grad_op\n  - auto_wrap\nfsdp_config:\n  fsdp_offload_params: true\n",
+            format!("{second}, offload to the host"),
+        ),
+        (
+            "fsdp_version: 2\nfsdp_config:\n  reshard_after_forward: false\n",
+            "FSDP2, SHARD_GRAD_OP, bf16 reduced".to_owned(),
+        ),
+    ] {
+        let found = read("x.yaml", format!("{axolotl}{more}"));
+        assert_eq!((found.0, found.2), (sharding, false), "{more}");
+    }
+    assert!(read("x.yaml", format!("{axolotl}fsdp: fullshard\n")).2);
+}
+
 /// A YAML or a script of Hugging Face's Trainer is read with the names and defaults of TRL, LLaMA-Factory, Axolotl and
 /// ms-swift; what is frozen, sharded and run again is as they have it.
 #[test]
@@ -3383,6 +3439,8 @@ fn fine_tuning_is_read() {
     assert_eq!(keys(&found, asked), expected);
     let found = job("s.sh", swift.to_owned().leak(), &[("machine", "dgx-h100")]);
     assert_eq!((found.global, found.degrees.dp), (Some(32), 16));
+    let launch = "accelerate launch --config_file fsdp.yaml sft.py --model_name_or_path Qwen/Qwen3-0.6B \
+                  --per_device_train_batch_size 1\n";
     // The same program's Megatron has Megatron's flags.
     let megatron = "NPROC_PER_NODE=8 \\\nmegatron sft --model Qwen/Qwen3-30B-A3B-Base --pipeline_model_parallel_size 2 \\\n  \
                     --expert_model_parallel_size 4 --micro_batch_size 1 --global_batch_size 16 --max_length 8192 --packing true\n";
@@ -3392,8 +3450,22 @@ fn fine_tuning_is_read() {
     assert_eq!(keys(&found, asked), expected);
     assert_eq!(found.called.as_deref(), Some("Qwen/Qwen3-30B-A3B-Base"));
     assert!(found.inferred.iter().any(|one| one.contains("packed")), "{:?}", found.inferred);
-    let rank = of("m.sh", &megatron.replace(" sft", " sft --tuner_type lora"));
-    assert_eq!(rank.get("adapters"), Some("rank 8 on all"));
+    let with = |more: &str| of("m.sh", &megatron.replace(" sft", &format!(" sft {more}")));
+    assert_eq!(with("--tuner_type lora").get("adapters"), Some("rank 8 on all"));
+    // Switches have values, also false.
+    let off = with(
+        "--use_distributed_optimizer false --sequence_parallel False --optimizer_cpu_offload false",
+    );
+    assert_eq!(keys(&off, ["sharding", "sequence_parallel"]), ["none, gradients in fp32", ""]);
+    assert_eq!(with("--virtual_pipeline_model_parallel_size 2").get("chunks_per_stage"), Some("2"));
+    let said = with("--tuner_type lora --target_modules q_proj v_proj");
+    assert_eq!(said.get("adapters"), Some("rank 8 on q_proj v_proj"));
+    let preferred = megatron.replace(" sft", " rlhf --rlhf_type dpo").leak();
+    let refused = drafts(&OneText(preferred), &["r.sh".to_owned()]).unwrap_err().to_string();
+    assert!(refused.contains("preferences or rewards (dpo)"), "{refused}");
+    // A comment starts nothing.
+    let said = "# then convert it with megatron pt\n".to_owned() + launch;
+    assert!(drafts(&OneText(said.leak()), &["c.sh".to_owned()]).is_ok());
     let many = job("f.yaml", factory.to_owned().leak(), &[("machine", "dgx-h100"), ("gpus", "8")]);
     assert!(many.overlap.gradients && many.global == Some(64) && many.adapters.is_some());
     // Lists of words, in quotes or not.
@@ -3409,8 +3481,6 @@ fn fine_tuning_is_read() {
     let settled = found.settled().unwrap();
     assert_eq!(keys(&settled, ["adapters", "sharding", "recompute"]), expected);
     // What another file shards is above what is usual, and a program's own above its launcher's, in any order.
-    let launch = "accelerate launch --config_file fsdp.yaml sft.py --model_name_or_path Qwen/Qwen3-0.6B \
-                  --per_device_train_batch_size 1\n";
     let found = of("a.sh", launch);
     assert!(found.asked.iter().any(|one| one.contains("fsdp.yaml")), "{:?}", found.asked);
     let fsdp = "distributed_type: FSDP\nnum_processes: 8\nfsdp_config:\n  fsdp_version: 2\n";
