@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use crate::plan::job::{Doing, Phase, Serve, Served, within};
+use crate::plan::job::{Doing, Phase, Serve, Served};
 
 /// The memory and time of serving.
 #[derive(Debug, Clone, Serialize)]
@@ -43,7 +43,7 @@ pub struct ServeView {
     pub handoff_s: Option<f64>,
     /// The GPU's memory.
     pub capacity_bytes: f64,
-    /// Whether the cache of one sequence of `least_tokens` fits beside the weights.
+    /// False only if the cache of one sequence of `least_tokens` is above `cache_high_bytes`.
     pub fits: bool,
     /// The longest sequence for vLLM, which refuses to start without room for it, half of that for others.
     pub least_tokens: u32,
@@ -110,12 +110,12 @@ pub(crate) fn view(serve: &Serve, served: &Served) -> ServeView {
         unmeasured: p.unmeasured,
     };
     let least = serve.least(served);
-    let [low, _, high] = within(served.room);
+    let [low, _, high] = serve.room(served.weights);
     let mut inferred = serve.inferred.clone();
     let fewer = served.sequences < f64::from(serve.sequences);
     if serve.fits(served) && serve.runs(Doing::Decode) && fewer {
         inferred.push(format!(
-            "{:.0} sequences at once instead of {}: the caches of more have no room",
+            "sequences at once: {:.0} instead of {}, as the caches of more have no room",
             served.sequences, serve.sequences
         ));
     }

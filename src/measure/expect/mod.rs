@@ -813,7 +813,7 @@ const CHEAPER: f64 = 0.3;
 const STAGED: Ratio = Ratio(2.0);
 
 /// The multiples of an ideal price between which 8 of 10 real times are: over 750 published times of
-/// docs/background/accuracy.md the fastest algorithm that NCCL ships takes 0.49 (p10), 1.17 (median), 1.99
+/// the clusters in `evidence/` the fastest algorithm that NCCL ships takes 0.49 (p10), 1.17 (median), 1.99
 /// (p90) times its price.
 const IDEAL: (Ratio, Ratio) = (Ratio(0.5), Ratio(2.0));
 

@@ -17,7 +17,7 @@ const BEYOND_FADES: f64 = 0.5;
 const SEEN_FADES: f64 = 3.0;
 
 /// Half the width that it then leaves at its own size, as a logarithm: what one leaves of NCCL's runs on two nodes
-/// (docs/background/accuracy.md: high/low 1.7).
+/// (high/low is 1.7 there).
 const SEEN_LEAVES: f64 = 0.27;
 
 /// What measurements say of a size, as logarithms.

@@ -11,7 +11,7 @@ use crate::cost::rank::{candidates, fastest};
 use crate::machine::query::Query;
 use crate::measure::expect::{Expectation, Expecting, Rules, Runs, under_mpi};
 use crate::model::algorithm::Registry;
-use crate::plan::job::{Doing, Job, MEMORY_BAND, Serve, Wires, estimate, memory, within};
+use crate::plan::job::{Doing, Job, MEMORY_BAND, Serve, Wires, estimate, memory};
 use crate::plan::table::{Faults, MachineEntry};
 use crate::plan::{Tweak, price};
 
@@ -239,9 +239,9 @@ fn of_served(
     at: Option<At>,
 ) -> Result<Outcome> {
     let served = serve.priced(&Wires::new(registry, &serve.machine))?;
-    let peak = Volume(serve.peak(&served));
+    let ends = serve.peak(&served).map(Volume);
     let (gpus, by) = (serve.gpus().into(), format!("serving {}", serve.name));
-    let mut outcome = Outcome::of_memory(peak, &serve.machine, gpus, by);
+    let mut outcome = Outcome::of_memory(ends[1], &serve.machine, gpus, by);
     outcome.given = serve.machine.machine(Collective::AllReduce)?.given_in_words();
     let unfit = match serve.fits(&served) {
         true => String::new(),
@@ -251,8 +251,7 @@ fn of_served(
         outcome.limit = Some(Number::Memory(Volume::from(*most)));
         outcome.note =
             format!("{} sequences of {} tokens", served.sequences, serve.context) + &unfit;
-        let ends = within(peak.0).map(|bytes| Number::Memory(Volume(bytes)));
-        return Ok(outcome.judged(ends, at).fitting(serve.fits(&served)));
+        return Ok(outcome.judged(ends.map(Number::Memory), at).fitting(serve.fits(&served)));
     }
     let doing = match limit {
         Some(Limit::MaxPrefill(_)) => Doing::Prefill,

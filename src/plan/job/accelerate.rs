@@ -64,10 +64,14 @@ pub(super) fn fsdp(whole: &Node<'_>, words: &str, draft: &mut Draft) -> Result<(
         word(config, key).or(word(config, short)).or(word(whole, key))
     };
     let is = |key: &str| of(key).is_some_and(|text| text.eq_ignore_ascii_case("true"));
-    let second = of("fsdp_version") == Some("2");
-    let strategy = of("fsdp_sharding_strategy").or(of("fsdp_reshard_after_forward"));
-    let host = is("fsdp_offload_params") || offloads(words);
-    sharded(draft, second, strategy.unwrap_or(words), host)?;
+    let how = Shards {
+        second: of("fsdp_version") == Some("2"),
+        words,
+        strategy: of("fsdp_sharding_strategy"),
+        reshard: of("fsdp_reshard_after_forward"),
+        host: is("fsdp_offload_params"),
+    };
+    how.put(draft)?;
     match is("fsdp_activation_checkpointing") {
         true => draft.put("recompute", "full"),
         false => {
@@ -77,43 +81,62 @@ pub(super) fn fsdp(whole: &Node<'_>, words: &str, draft: &mut Draft) -> Result<(
     }
 }
 
-/// Whether the words of a Trainer's `fsdp` keep shards on the host.
-fn offloads(words: &str) -> bool {
-    words.to_ascii_lowercase().contains("offload")
+/// What PyTorch's FSDP shards, as configurations say it. Without a strategy it shards all.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Shards<'a> {
+    /// Whether it is FSDP2, which goes by `reshard`; the first goes by the name or the number of a strategy.
+    pub second: bool,
+    /// Those of a Trainer's `fsdp`: a strategy, whether it stays on the host, and others.
+    pub words: &'a str,
+    pub strategy: Option<&'a str>,
+    /// Whether what was gathered is gathered again, among how many ranks, or a strategy of the first.
+    pub reshard: Option<&'a str>,
+    /// Whether shards stay on the host.
+    pub host: bool,
 }
 
-/// What PyTorch's FSDP shards by the name or the number of a `ShardingStrategy`, by whether FSDP2 reshards after the
-/// forward pass, or by a list of words that has one of these (a Trainer's `fsdp`). Without any it shards all.
-pub(super) fn sharded(draft: &mut Draft, second: bool, strategy: &str, host: bool) -> Result<()> {
-    let upper = strategy.to_ascii_uppercase();
-    let is_of_word = |c: char| c.is_ascii_alphanumeric() || c == '_';
-    let says = |names: &[&str]| upper.split(|c| !is_of_word(c)).any(|word| names.contains(&word));
-    let version = if second { "FSDP2" } else { "FSDP" };
-    // A set of shards is a node.
-    let hybrid = says(&["HYBRID_SHARD", "4"]);
-    let hybrid_second = says(&["HYBRID_SHARD_ZERO2", "_HYBRID_SHARD_ZERO2", "5"]);
-    let kind = match () {
-        () if says(&["NO_SHARD", "3"]) => "none, ddp".to_owned(),
-        () if hybrid_second || says(&["SHARD_GRAD_OP", "2", "FALSE"]) => {
-            format!("{version}, SHARD_GRAD_OP")
+impl Shards<'_> {
+    /// Puts it into a draft; what is not known is asked for.
+    pub fn put(self, draft: &mut Draft) -> Result<()> {
+        let version = if self.second { "FSDP2" } else { "FSDP" };
+        let words = Some(self.words).filter(|words| !words.is_empty());
+        let named = match self.second {
+            true => self.reshard.or(self.strategy).or(words),
+            false => self.strategy.or(words).or(self.reshard),
+        };
+        let upper = named.unwrap_or("FULL_SHARD").to_ascii_uppercase();
+        let is_of_word = |c: char| c.is_ascii_alphanumeric() || c == '_';
+        let says =
+            |names: &[&str]| upper.split(|c| !is_of_word(c)).any(|word| names.contains(&word));
+        // A set of shards is a node.
+        let hybrid = says(&["HYBRID_SHARD", "4"]);
+        let hybrid_second = says(&["HYBRID_SHARD_ZERO2", "_HYBRID_SHARD_ZERO2", "5"]);
+        let among = self.reshard.filter(|_| self.second).and_then(|text| text.parse::<u32>().ok());
+        let kind = match () {
+            () if among.is_some() || says(&["FULL_SHARD", "1", "TRUE"]) => version.to_owned(),
+            () if says(&["NO_SHARD", "3"]) => "none, ddp".to_owned(),
+            () if hybrid_second || says(&["SHARD_GRAD_OP", "2", "FALSE"]) => {
+                format!("{version}, SHARD_GRAD_OP")
+            }
+            () if hybrid => version.to_owned(),
+            () => {
+                draft.asked.push(format!("sharding (fsdp {})", named.unwrap_or("")));
+                return Ok(());
+            }
+        };
+        if let Some(ranks) = among {
+            draft.put("reshard", ranks.to_string())?;
+        } else if hybrid || hybrid_second {
+            match draft.launched {
+                Some(each) => draft.put("shard_size", each.to_string())?,
+                None => draft.asked.push(format!("shard_size ({upper}: the GPUs of a node)")),
+            }
         }
-        () if hybrid || strategy.is_empty() || says(&["FULL_SHARD", "1", "TRUE"]) => {
-            version.to_owned()
-        }
-        () => {
-            draft.asked.push(format!("sharding (fsdp {strategy})"));
-            return Ok(());
-        }
-    };
-    if hybrid || hybrid_second {
-        match draft.launched {
-            Some(each) => draft.put("shard_size", each.to_string())?,
-            None => draft.asked.push(format!("shard_size ({strategy}: the GPUs of a node)")),
-        }
+        let host = self.host || self.words.to_ascii_lowercase().contains("offload");
+        let host = if host { ", offload to the host" } else { "" };
+        draft.put("sharding", format!("{kind}, bf16 reduced{host}"))?;
+        draft.put("overlap", "fsdp")
     }
-    let host = if host || offloads(strategy) { ", offload to the host" } else { "" };
-    draft.put("sharding", format!("{kind}, bf16 reduced{host}"))?;
-    draft.put("overlap", "fsdp")
 }
 
 fn deepspeed(whole: &Node<'_>, draft: &mut Draft) -> Result<()> {

@@ -98,7 +98,7 @@ impl Arguments {
 
     /// Leaves out switches that are off, for programs whose switches have values.
     pub fn without_off(&mut self) {
-        self.found.retain(|_, value| !value.eq_ignore_ascii_case("false"));
+        self.found.retain(|_, value| !is_off(value));
     }
 
     /// Sets what a program assumes if it is not told.
@@ -134,6 +134,12 @@ impl Arguments {
     pub fn number(&self, keys: &[&str]) -> Option<u32> {
         self.any(keys)?.parse().ok()
     }
+}
+
+/// Whether the value of a switch means that it is off, as Python's programs read it.
+pub(super) fn is_off(value: &str) -> bool {
+    let off = ["false", "no", "off", "0", "null", "none"];
+    off.contains(&value.trim().to_ascii_lowercase().as_str())
 }
 
 /// Keys with several words.

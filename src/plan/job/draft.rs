@@ -740,7 +740,14 @@ impl Draft {
             // As many as hold all layers, or fewer of more.
             let chunks = model.layers.div_ceil(each).div_ceil(d.pp);
             let fewer = (model.layers / d.pp / each).max(1);
-            return Ok(if chunks * d.pp <= model.layers + 2 { chunks } else { fewer });
+            let chunks = if chunks * d.pp <= model.layers + 2 { chunks } else { fewer };
+            if chunks.saturating_mul(d.pp).saturating_mul(each) != model.layers {
+                inferred.push(format!(
+                    "chunks per stage: {chunks}, as {} layers are no chunks of {each} on {} stages",
+                    model.layers, d.pp
+                ));
+            }
+            return Ok(chunks);
         }
         let interleaved = self.get("schedule").map(|schedule| schedule.contains("interleaved"));
         if interleaved == Some(false) {

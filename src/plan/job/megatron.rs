@@ -112,6 +112,15 @@ const COMPARED: &[&str] = &[
     "optimizer-cpu-offload",
     "overlap-grad-reduce",
     "overlap-param-gather",
+    // Those of ms-swift.
+    "model",
+    "max-length",
+    "packing-length",
+    "packing",
+    "tuner-type",
+    "train-type",
+    "lora-rank",
+    "target-modules",
 ];
 
 /// Keys of a job that are counts, and their flags.
@@ -146,6 +155,9 @@ pub(super) fn read(text: &str, file: &str) -> Result<Draft> {
     let mut draft =
         Draft { inferred: args.open().collect(), starts: !old(&args), ..Draft::default() };
     let of_swift = of_swift(&all);
+    if !trainings(&all, &SWIFT[2..]).is_empty() {
+        return Err(rewards(args.any(&["rlhf-type"]).unwrap_or("dpo")));
+    }
     if of_swift {
         swift(&mut args, &mut draft)?;
     }
@@ -338,9 +350,6 @@ const SWIFT: [&str; 3] = ["megatron sft", "megatron pt", "megatron rlhf"];
 
 /// What ms-swift names in another way or assumes (modelscope/ms-swift, swift/megatron/arguments).
 fn swift(args: &mut Arguments, draft: &mut Draft) -> Result<()> {
-    if let Some(kind) = args.any(&["rlhf-type"]) {
-        return Err(rewards(kind));
-    }
     draft.called = args.any(&["model"]).map(str::to_owned);
     let longest = args.any(&["packing-length", "max-length"]).map(str::to_owned);
     if let Some(longest) = longest {

@@ -281,11 +281,13 @@ fn left(
     if sharding.framework.is_torch() && host.parameters {
         let (used, summed, rest) = units(job);
         // What is gathered stays between the passes, unless it is gathered again.
-        let whole = match sharding.shard {
-            Shard::Gradients => 2.0,
-            _ => copy(job, f64::from(job.shard_size)),
+        let part = match sharding.shard {
+            Shard::Gradients => 1.0,
+            _ => copy(job, f64::from(job.shard_size)) / 2.0,
         };
-        return (used.max(whole * (dense + routed)), summed, rest);
+        let (own, fixed) = (trained(job), frozen(job));
+        let whole = 2.0 * (own.0 + own.1) + fixed.0 + fixed.1;
+        return (used.max(part * whole), summed, rest);
     }
     if job.adapters.is_some() {
         return (if host.parameters { units(job).0 } else { parameters }, gradients, rest);

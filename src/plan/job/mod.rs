@@ -59,7 +59,6 @@ pub(crate) use draft::Draft;
 pub(crate) use files::{beside, drafts, is_job};
 pub(crate) use memory::{BAND as MEMORY_BAND, Memory, memory};
 pub(crate) use model::Transformer;
-pub(crate) use room::within;
 pub(crate) use row::Row;
 pub(crate) use search::{Found, Pins, Searched, search};
 pub(crate) use sent::Sent;

@@ -30,11 +30,6 @@ const BEFORE: [f64; 2] = [0.5 * GIB, 1.5 * GIB];
 /// Half the width of the band of a cache, and so of what a server takes beside it: 10 of the 12 published ones that these constants were not chosen for are in it.
 const ROOM_OFF: f64 = 1.6 * GIB;
 
-/// So many bytes between the ends of their band.
-pub(crate) fn within(bytes: f64) -> [f64; 3] {
-    [(bytes - ROOM_OFF).max(0.0), bytes, bytes + ROOM_OFF]
-}
-
 impl Serve {
     /// Bytes of a GPU that are neither weights nor cache.
     pub fn beside(&self) -> f64 {
@@ -52,15 +47,21 @@ impl Serve {
         most + LIBRARIES[late(Release(0, 18, 0))][several]
     }
 
-    /// Bytes for the cache on a GPU with these weights.
-    pub(super) fn room(&self, weights: f64) -> f64 {
+    /// Bytes for the cache on a GPU beside these weights between the ends of their band.
+    pub fn room(&self, weights: f64) -> [f64; 3] {
+        let left = self.left(weights);
+        [left - ROOM_OFF, left, left + ROOM_OFF].map(|end| end.max(0.0))
+    }
+
+    /// The same, negative where there are too few.
+    fn left(&self, weights: f64) -> f64 {
         let capacity = self.device.capacity();
         let share = match self.is_sglang() {
             // Of what is free before weights are loaded (`profile_available_bytes` of sgl-project/sglang).
             true => self.utilization * (capacity - BEFORE[usize::from(self.tp > 1)]),
             false => self.utilization * capacity - self.beside(),
         };
-        (share - weights).max(0.0)
+        share - weights
     }
 
     /// Bytes of the cache of a token on a GPU, of sequences of so many tokens.
@@ -75,15 +76,16 @@ impl Serve {
         (tokens, self.cache_a_token(tokens) * f64::from(tokens) + served.state)
     }
 
-    /// Whether weights and the cache of that sequence fit.
+    /// Whether weights and the cache of that sequence fit: not if even the better end of the band has no room.
     pub fn fits(&self, served: &Served) -> bool {
-        self.least(served).1 <= served.room
+        self.least(served).1 <= self.room(served.weights)[2]
     }
 
-    /// Bytes on a GPU with the cache of the sequences that are decoded at once.
-    pub fn peak(&self, served: &Served) -> f64 {
+    /// Bytes on a GPU with the cache of the sequences that are decoded at once, between the ends of their band.
+    pub fn peak(&self, served: &Served) -> [f64; 3] {
         let tokens = served.sequences * f64::from(self.context);
         let cache = served.cache_a_token * tokens + served.state * served.sequences;
-        served.weights + self.beside() + cache
+        let peak = served.weights + self.beside() + cache;
+        [(peak - ROOM_OFF).max(0.0), peak, peak + ROOM_OFF]
     }
 }

@@ -578,7 +578,7 @@ impl Serve {
         let per_token = self.cache_a_token(self.context);
         let states = model.states(self.state);
         let state = states / pp / f64::from(self.tp);
-        let room = self.room(weights);
+        let [_, room, _] = self.room(weights);
         let layers = model.cached_layers(f64::from(self.context));
         let cached = layers * self.cache * model.cache_width();
         let handoff = f64::from(self.context) * cached + states;

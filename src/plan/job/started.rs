@@ -61,6 +61,11 @@ pub(super) fn started(all: &[Statement], starts: &[(&str, &'static str)]) -> Vec
 const PROGRAMS: [&str; 6] =
     ["megatron", "torchrun", "deepspeed", "swift", "llamafactory-cli", "trl"];
 
+/// Whether a word is one of them, in whatever folder.
+fn is_program(word: &str) -> bool {
+    PROGRAMS.contains(&word.rsplit('/').next().unwrap_or(word))
+}
+
 /// The commands of a script that start a training: they run Python, or one of [`PROGRAMS`], with one of `flags`.
 /// What only holds such a command counts where none is run.
 pub(super) fn trainings(all: &[Statement], flags: &[&str]) -> Vec<Started> {
@@ -70,7 +75,7 @@ pub(super) fn trainings(all: &[Statement], flags: &[&str]) -> Vec<Started> {
         for command in commands(text) {
             let mut words = command.split(|c: char| c.is_whitespace() || "\"'({".contains(c));
             let named = words.clone().find(|word| !word.is_empty());
-            let runs = words.any(|word| word.ends_with(".py") || PROGRAMS.contains(&word));
+            let runs = words.any(|word| word.ends_with(".py") || is_program(word));
             if runs
                 && !named.is_some_and(|first| NAMING.contains(&first))
                 && flags.iter().any(|flag| command.contains(flag))

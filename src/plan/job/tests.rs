@@ -129,12 +129,12 @@ fn caches_are_what_servers_print() {
         let (machine, engine, command, cache, source): (String, String, String, f64, String) =
             row.unwrap();
         let keys = [("machine", &*machine), ("engine", &*engine)];
-        let served = serving_with(&command, &keys).1;
+        let (serve, served) = serving_with(&command, &keys);
         let printed = cache * 1_073_741_824.0;
         let error = served.room / printed - 1.0;
         // The constants were chosen for the others.
         if !source.contains("llm-d-planner") {
-            let [low, _, high] = room::within(served.room);
+            let [low, _, high] = serve.room(served.weights);
             held.push(low <= printed && printed <= high);
         }
         errors.push((error.abs(), format!("{command} ({source}): {error:+.3}")));
@@ -2543,7 +2543,7 @@ fn linear_attention_keeps_a_state_instead_of_tokens() {
     assert_eq!(of("--mamba-ssm-cache-dtype bfloat16").1.state, state(2.0));
     let tokens = served.sequences * 32768.0;
     let peak = served.weights + serve.beside() + tokens * served.cache_a_token + 64.0 * state(4.0);
-    assert!((serve.peak(&served) / peak - 1.0).abs() < 1e-12, "{peak}");
+    assert!((serve.peak(&served)[1] / peak - 1.0).abs() < 1e-12, "{peak}");
     // A state is read and written for each token.
     let short = |context: &str| of(&format!("--max-model-len {context}")).1.decode.busy;
     let read = served.cache_a_token * 64.0 * 32768.0 * 0.5;

@@ -7,6 +7,8 @@
 
 use std::collections::BTreeMap;
 
+use super::accelerate::Shards;
+use super::arguments::is_off;
 use super::draft::{Draft, Whose};
 use super::files::is_yaml;
 use super::shell::statements;
@@ -166,11 +168,14 @@ impl Keys {
 
     /// Whether one of them is there and not off; a flag may have no value.
     fn is(&self, names: &[&str]) -> bool {
-        let off = ["false", "no", "off", "0", "null", "none"];
-        names
-            .iter()
-            .filter_map(|name| self.0.get(*name))
-            .any(|value| !off.contains(&value.trim().to_ascii_lowercase().as_str()))
+        names.iter().filter_map(|name| self.0.get(*name)).any(|value| !is_off(value))
+    }
+
+    /// The words of `fsdp`, none of which may be there, if it is on.
+    fn fsdp(&self) -> Option<&str> {
+        let on = !self.is_off(&["fsdp"]);
+        let words = self.any(&["fsdp"]).filter(|words| on && !words.eq_ignore_ascii_case("true"));
+        words.or((on && (self.is(&["use_fsdp"]) || self.any(&["fsdp"]).is_some())).then_some(""))
     }
 
     fn is_off(&self, names: &[&str]) -> bool {
@@ -192,13 +197,20 @@ pub(super) fn read(text: &str, file: &str) -> Result<Draft> {
     if is_yaml(file) {
         let whole = yaml::parse(text).map_err(|refused| refused.error(file))?;
         let keys = Keys::of_yaml(&whole);
-        put(&keys, Program::of_yaml(&keys), &mut draft).map_err(at)?;
+        let program = Program::of_yaml(&keys);
+        put(&keys, program, &mut draft).map_err(at)?;
         let is_map = |key| matches!(whole.get(key), Some(Node { value: Value::Map(_), .. }));
         if is_map("deepspeed") {
             draft.asked.push("sharding (deepspeed is a table)".to_owned());
         }
-        if is_map("fsdp_config") {
-            accelerate::fsdp(&whole, keys.any(&["fsdp"]).unwrap_or(""), &mut draft)?;
+        // A table alone shards nothing but in Axolotl, and nothing that DeepSpeed shards.
+        let fsdp = keys.fsdp();
+        let is_on = fsdp.is_some() || program == Program::Axolotl && !keys.is_off(&["fsdp"]);
+        let deepspeed = is_map("deepspeed") || keys.any(&["deepspeed"]).is_some();
+        if is_map("fsdp_config") && is_on && !deepspeed {
+            // It says again what was read without it.
+            draft.asked.retain(|one| !one.starts_with("shard"));
+            accelerate::fsdp(&whole, fsdp.unwrap_or(""), &mut draft)?;
         }
         return Ok(draft);
     }
@@ -406,11 +418,18 @@ fn sharding(keys: &Keys, program: Program, draft: &mut Draft) -> Result<()> {
         deepspeed(draft, stage, [optimizer || all, parameters || all && stage == "3"])?;
         return draft.put("overlap", if stage == "3" { "dp" } else { "none" });
     }
-    let strategy = keys.any(&["fsdp_sharding_strategy", "fsdp_reshard_after_forward"]);
-    let by_flags = keys.is(&["use_fsdp"]).then(|| strategy.unwrap_or(""));
-    if let Some(how) = keys.any(&["fsdp"]).or(by_flags) {
-        let second = keys.any(&["fsdp_version"]) == Some("2");
-        return accelerate::sharded(draft, second, how, keys.is(&["fsdp_offload_params"]));
+    if let Some(words) = keys.fsdp() {
+        if let Some(named) = keys.any(&["fsdp_config"]) {
+            draft.unread.push(format!("fsdp_config {named}"));
+        }
+        let how = Shards {
+            second: keys.any(&["fsdp_version"]) == Some("2"),
+            words,
+            strategy: keys.any(&["fsdp_sharding_strategy"]),
+            reshard: keys.any(&["fsdp_reshard_after_forward"]),
+            host: keys.is(&["fsdp_offload_params"]),
+        };
+        return how.put(draft);
     }
     if let Some(named) = keys.any(&["config_file", "accelerate_config"]) {
         draft.asked.push(format!("sharding ({named}: name it after this file)"));
