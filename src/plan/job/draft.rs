@@ -754,7 +754,8 @@ impl Draft {
             return Ok(1);
         }
         let divides = |v: &u32| {
-            model.layers.is_multiple_of(d.pp * v) || (model.layers + 2).is_multiple_of(d.pp * v)
+            let all = d.pp.saturating_mul(*v);
+            model.layers.is_multiple_of(all) || (model.layers + 2).is_multiple_of(all)
         };
         if let Some(chunks) = (2..=8).rev().find(divides) {
             inferred.push(format!(
@@ -763,7 +764,7 @@ impl Draft {
             return Ok(chunks);
         }
         // One is not interleaved; two is torchtitan's number.
-        let chunks = if interleaved == Some(true) && 2 * d.pp <= model.layers { 2 } else { 1 };
+        let chunks = if interleaved == Some(true) && d.pp <= model.layers / 2 { 2 } else { 1 };
         inferred.push(format!(
             "{} per stage, as no number from 2 to 8 divides the layers",
             if chunks == 1 { "1 chunk" } else { "2 chunks" }

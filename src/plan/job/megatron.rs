@@ -11,7 +11,7 @@ use super::model::{Attention, Experts, Linear, Small, Transformer};
 use super::pattern;
 use super::shell::{Statement, statements};
 use super::started::{Started, alike, distinct, launched, trainings};
-use super::trainer::{FULL, PACKED, rewards};
+use super::trainer::{FULL, PACKED, rewards, swift_adapters};
 use crate::base::error::{Error, Result};
 
 /// One of these is in every command that starts a training; Python takes both signs.
@@ -372,16 +372,7 @@ fn swift(args: &mut Arguments, draft: &mut Draft) -> Result<()> {
     // A default that is switched off is not there, either.
     args.without_off();
     draft.inferred.push(if args.has("packing") { PACKED } else { FULL }.to_owned());
-    match args.any(&["tuner-type", "train-type"]) {
-        Some("lora") => {
-            let rank = args.any(&["lora-rank"]).unwrap_or("8");
-            let on = args.any(&["target-modules"]).filter(|all| *all != "all-linear");
-            draft.put("adapters", format!("rank {rank} on {}", on.unwrap_or("all")))
-        }
-        Some("full") | None => Ok(()),
-        Some(other) => Err(Error::unsupported(format!("training of `{other}`"))
-            .help("all parameters, or LoRA's adapters, have a plan")),
-    }
+    swift_adapters(args, draft)
 }
 
 /// Puts the model into the draft, or asks for what the text does not say.

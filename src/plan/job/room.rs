@@ -27,8 +27,14 @@ const LIBRARIES: [[f64; 2]; 2] = [[0.13 * GIB, 0.55 * GIB], [0.25 * GIB, 2.1 * G
 /// 6000, 2 to 3 on H100 and B200 by its logs of four ranks and more.
 const BEFORE: [f64; 2] = [0.5 * GIB, 1.5 * GIB];
 
-/// Half the width of the band of a cache, and so of what a server takes beside it: 10 of the 12 published ones that these constants were not chosen for are in it.
-const ROOM_OFF: f64 = 1.6 * GIB;
+/// Half the width of the band of a cache, and so of what a server takes beside it: 10 of the 12 published ones that
+/// these constants were not chosen for are in it.
+const OFF: f64 = 1.6 * GIB;
+
+/// So many bytes, of which a negative number is missing, between the ends of their band.
+fn within(bytes: f64) -> [f64; 3] {
+    [bytes - OFF, bytes, bytes + OFF].map(|end| end.max(0.0))
+}
 
 impl Serve {
     /// Bytes of a GPU that are neither weights nor cache.
@@ -49,19 +55,13 @@ impl Serve {
 
     /// Bytes for the cache on a GPU beside these weights between the ends of their band.
     pub fn room(&self, weights: f64) -> [f64; 3] {
-        let left = self.left(weights);
-        [left - ROOM_OFF, left, left + ROOM_OFF].map(|end| end.max(0.0))
-    }
-
-    /// The same, negative where there are too few.
-    fn left(&self, weights: f64) -> f64 {
         let capacity = self.device.capacity();
         let share = match self.is_sglang() {
             // Of what is free before weights are loaded (`profile_available_bytes` of sgl-project/sglang).
             true => self.utilization * (capacity - BEFORE[usize::from(self.tp > 1)]),
             false => self.utilization * capacity - self.beside(),
         };
-        share - weights
+        within(share - weights)
     }
 
     /// Bytes of the cache of a token on a GPU, of sequences of so many tokens.
@@ -85,7 +85,6 @@ impl Serve {
     pub fn peak(&self, served: &Served) -> [f64; 3] {
         let tokens = served.sequences * f64::from(self.context);
         let cache = served.cache_a_token * tokens + served.state * served.sequences;
-        let peak = served.weights + self.beside() + cache;
-        [(peak - ROOM_OFF).max(0.0), peak, peak + ROOM_OFF]
+        within(served.weights + self.beside() + cache)
     }
 }

@@ -3451,7 +3451,9 @@ fn fine_tuning_is_read() {
     assert_eq!(found.called.as_deref(), Some("Qwen/Qwen3-30B-A3B-Base"));
     assert!(found.inferred.iter().any(|one| one.contains("packed")), "{:?}", found.inferred);
     let with = |more: &str| of("m.sh", &megatron.replace(" sft", &format!(" sft {more}")));
-    assert_eq!(with("--tuner_type lora").get("adapters"), Some("rank 8 on all"));
+    let adapters = |text: Option<&str>| text.unwrap().parse::<Adapters>().unwrap();
+    let said = with("--tuner_type lora");
+    assert_eq!(adapters(said.get("adapters")), adapters(Some("rank 8 on all")));
     // Switches have values, also false.
     let off = with(
         "--use_distributed_optimizer false --sequence_parallel False --optimizer_cpu_offload false",

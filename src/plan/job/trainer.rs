@@ -8,7 +8,7 @@
 use std::collections::BTreeMap;
 
 use super::accelerate::Shards;
-use super::arguments::is_off;
+use super::arguments::{Arguments, is_off};
 use super::draft::{Draft, Whose};
 use super::files::is_yaml;
 use super::shell::statements;
@@ -133,6 +133,16 @@ impl Program {
     }
 }
 
+/// The adapters of ms-swift's Megatron, which has the names of its Trainer's and trains all parameters by default.
+pub(super) fn swift_adapters(args: &Arguments, draft: &mut Draft) -> Result<()> {
+    let keys = Keys::of_arguments(args);
+    match keys.any(&["tuner_type", "train_type"]) {
+        Some(_) => adapters(&keys, Program::Swift, draft),
+        None => Ok(()),
+    }
+}
+
+/// The refusal of trainings by preferences or rewards.
 pub(super) fn rewards(kind: &str) -> Error {
     Error::unsupported(format!("training by preferences or rewards ({kind})"))
         .help("a step of supervised training has a plan")
@@ -142,6 +152,11 @@ pub(super) fn rewards(kind: &str) -> Error {
 struct Keys(BTreeMap<String, String>);
 
 impl Keys {
+    fn of_arguments(args: &Arguments) -> Self {
+        let pairs = args.all().map(|(key, value)| (key.replace('-', "_"), value.to_owned()));
+        Self(pairs.collect())
+    }
+
     fn of_yaml(whole: &Node<'_>) -> Self {
         fn text(node: &Node<'_>) -> Option<String> {
             match &node.value {
@@ -224,8 +239,7 @@ pub(super) fn read(text: &str, file: &str) -> Result<Draft> {
     let args =
         alike(&sure, &all, COUNTS.iter().flat_map(|(_, names)| *names).chain(COMPARED), file)?;
     draft.inferred.extend(args.open());
-    let pairs = args.all().map(|(key, value)| (key.replace('-', "_"), value.to_owned()));
-    let keys = Keys(pairs.collect());
+    let keys = Keys::of_arguments(&args);
     let program = Program::of_script(&sure, &keys).map_err(at)?;
     // A set of shards may be what is launched on a node.
     launched(text, &all, &args, &mut draft)?;
