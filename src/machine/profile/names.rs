@@ -1,5 +1,7 @@
 //! Built-in machines by name, and what a name that none of them has may mean.
 
+use std::fmt;
+
 use super::builtin::{BUILTIN, Builtin};
 use crate::base::error::{Error, nearest};
 
@@ -41,7 +43,7 @@ pub fn unknown<'a>(name: &'a str, others: impl Iterator<Item = &'a str>) -> Erro
     let known = BUILTIN.iter().flat_map(|b| b.names.iter().copied());
     let near = others.chain(known).filter(|known| is_slip(&lower, &known.to_ascii_lowercase()));
     let help = match nearest(&lower.replace('_', "-"), near) {
-        _ if let Some(said) = slice(bare(name)) => said,
+        _ if let Some(slice) = slice(bare(name)) => slice.to_string(),
         // What `calibrate` writes where no other name is given.
         _ if same(name, "local") => {
             "`collcost calibrate` measures this machine and writes its profile as `local`"
@@ -61,21 +63,38 @@ pub fn unknown<'a>(name: &'a str, others: impl Iterator<Item = &'a str>) -> Erro
     Error::input(format!("`{name}` is not a machine")).help(help)
 }
 
-/// What Google's name of a slice of TPUs means: its number counts TensorCores, two a chip, in v4 and v5p
-/// (cloud.google.com/tpu/docs/v4, v5p) and TPU7x (AI-Hypercomputer/xpk: tpu7x-128 is 4x4x4), and chips in the others.
-fn slice(name: &str) -> Option<String> {
-    let (kind, count) = name.rsplit_once(['-', '_'])?;
-    let count: u32 = count.parse().ok()?;
+/// A slice of TPUs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Slice {
+    /// The built-in machine of its chips.
+    pub machine: &'static str,
+    pub chips: u32,
+    /// Whether its name counts TensorCores, of which a chip has two.
+    by_core: bool,
+}
+
+impl fmt::Display for Slice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { machine, chips, by_core } = self;
+        let why = if *by_core { ", whose name counts two TensorCores a chip" } else { "" };
+        write!(f, "write --on {machine} -n {chips}: it is a slice of {chips} chips{why}")
+    }
+}
+
+/// What Google's name of a slice means: its number counts TensorCores, two a chip, in v4 and v5p
+/// (cloud.google.com/tpu/docs/v4, v5p) and TPU7x (AI-Hypercomputer/xpk: tpu7x-128 is 4x4x4), and chips in the others;
+/// `tpu7x-4x4x4` has the edges of its torus.
+pub(crate) fn slice(name: &str) -> Option<Slice> {
+    let (kind, size) = name.rsplit_once(['-', '_'])?;
     let machine = find(kind)?.names[0];
+    let edges: Option<Vec<u32>> = size.split('x').map(|edge| edge.parse().ok()).collect();
+    let count = edges?.into_iter().try_fold(1_u32, u32::checked_mul)?;
     if !machine.starts_with("tpu") || count == 0 {
         return None;
     }
-    let by_core = matches!(machine, "tpu-v4p" | "tpu-v5p" | "tpu7x");
-    let (chips, why) = match by_core {
-        true => (count.div_ceil(2), ", whose name counts two TensorCores a chip"),
-        false => (count, ""),
-    };
-    Some(format!("write --on {machine} -n {chips}: it is a slice of {chips} chips{why}"))
+    let by_core = !size.contains('x') && matches!(machine, "tpu-v4p" | "tpu-v5p" | "tpu7x");
+    let chips = if by_core { count.div_ceil(2) } else { count };
+    Some(Slice { machine, chips, by_core })
 }
 
 fn words(name: &str) -> impl Iterator<Item = &str> {
@@ -210,7 +229,7 @@ mod tests {
             assert!(said.contains(&format!("did you mean `{name}`?")), "{typed}: {said}");
         }
         for typed in
-            ["mi250x", "g3.16xlarge", "g4ad", "m60", "b100", "p100", "mi100", "a16", "a5000"]
+            ["mi250x", "g3.16xlarge", "g4ad", "m60", "b100", "p100", "mi100", "a16", "a4000"]
         {
             assert!(
                 said(typed)
@@ -224,6 +243,7 @@ mod tests {
             ("v5p-128", "--on tpu-v5p -n 64: it is a slice of 64 chips, whose name counts two"),
             ("v4-8", "--on tpu-v4p -n 4:"),
             ("tpu7x-64", "--on tpu7x -n 32:"),
+            ("tpu7x-4x4x8", "--on tpu7x -n 128: it is a slice of 128 chips"),
             ("v6e-256", "--on tpu-v6e -n 256: it is a slice of 256 chips"),
             ("v5litepod-16", "--on tpu-v5e -n 16:"),
             ("p4de.24xlage", "named like it: `p4de.24xlarge`;"),

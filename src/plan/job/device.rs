@@ -291,7 +291,7 @@ mod tests {
         {
             assert_eq!(of(eighty), ("A100".to_owned(), 80.0, 2.04), "{eighty}");
         }
-        for h200 in ["dgx-h200", "p5e", "p5en", "nd-h200-v5", "bm.gpu.h200.8"] {
+        for h200 in ["dgx-h200", "p5e", "p5en", "nd-h200-v5", "bm.gpu.h200.8", "abci-3"] {
             assert_eq!(of(h200), ("H200".to_owned(), 141.0, 4.8), "{h200}");
         }
         assert_eq!(of("hgx-h20"), ("H20".to_owned(), 96.0, 4.0));
@@ -299,7 +299,20 @@ mod tests {
         assert_eq!(of("a100-pcie"), ("A100 PCIe".to_owned(), 80.0, 1.94));
         assert_eq!(of("h100-pcie"), ("H100 PCIe".to_owned(), 80.0, 2.0));
         assert_eq!(of("abci-v100").1, 16.0);
-        assert_eq!(of("alps"), ("GH200".to_owned(), 96.0, 4.0));
+        for gh200 in ["alps", "jupiter", "isambard-ai", "deltaai", "vista", "miyabi-g"] {
+            assert_eq!(of(gh200), ("GH200".to_owned(), 96.0, 4.0), "{gh200}");
+        }
+        for (machine, name, gb) in [
+            ("leonardo", "A100", 64.0),
+            ("juwels-booster", "A100", 40.0),
+            ("marenostrum5-acc", "H100", 64.0),
+            ("tsubame4", "H100", 94.0),
+            ("nc96ads-a100-v4", "A100 PCIe", 80.0),
+            ("nc80adis-h100-v5", "H100 NVL", 94.0),
+        ] {
+            let (found, memory, _) = of(machine);
+            assert_eq!((found.as_str(), memory), (name, gb), "{machine}");
+        }
         for (machine, name, like) in [
             ("hgx-a800", "A800", "A100"),
             ("a40-pcie", "A40", "A100"),
@@ -308,6 +321,7 @@ mod tests {
             ("rtx-a6000", "RTX A6000", "A100"),
             ("rtx-3090", "RTX 3090", "A100"),
             ("h100-nvl", "H100 NVL", "H100"),
+            ("h200-nvl", "H200 NVL", "H100"),
             ("l40s-pcie", "L40S", "A100"),
             ("l40-pcie", "L40", "A100"),
             ("l20-pcie", "L20", "A100"),

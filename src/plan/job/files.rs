@@ -6,7 +6,9 @@ use toml::{Table, Value};
 
 use super::draft::Draft;
 use super::row::{Row, model, rows};
-use super::{accelerate, deepspeed, huggingface, megatron, serving, tensorrt, torchtitan, trainer};
+use super::{
+    accelerate, deepspeed, huggingface, maxtext, megatron, serving, tensorrt, torchtitan, trainer,
+};
 use crate::base::error::{Error, Result, nearest};
 use crate::plan::table::{Files, joined};
 
@@ -68,6 +70,8 @@ fn read(files: &dyn Files, name: &str, left: &Cell<usize>) -> Result<Vec<Row>> {
         one(torchtitan::read(&text, name)?)
     } else if accelerate::is(&text, name) {
         one(accelerate::read(&text, name)?)
+    } else if maxtext::is(&text, name) {
+        one(maxtext::read(&text, name)?)
     } else if other(&text) == Some("GPT-NeoX") {
         return Err(unread(&text).at(name.to_owned()));
     } else if deepspeed::is(&text) && !megatron::is(&text) && !trainer::is(&text, name) {
@@ -100,7 +104,7 @@ pub(super) fn is_yaml(file: &str) -> bool {
 }
 
 /// Words by which a configuration is known to be of a program whose jobs are not read.
-const OTHERS: [(&str, &[&str]); 10] = [
+const OTHERS: [(&str, &[&str]); 11] = [
     (
         "GPT-NeoX",
         &[
@@ -116,7 +120,8 @@ const OTHERS: [(&str, &[&str]); 10] = [
     ("LLaMA-Factory", &["llamafactory-cli"]),
     ("Megatron-Bridge", &["megatron.bridge", "megatron-bridge"]),
     ("NeMo", &["nemo_run", "nemo.collections", "trainer.num_nodes="]),
-    ("MaxText", &["ici_fsdp_parallelism", "ici_tensor_parallelism"]),
+    ("MaxText's benchmarks", &["benchmarks.benchmark_runner"]),
+    ("MaxText's post-training", &["maxtext.trainers.post_train", "MaxText.sft", "MaxText.rl"]),
     ("nanotron", &["tp_linear_async_communication"]),
     ("LLM Foundry", &["\nmax_duration:", "llmfoundry"]),
 ];

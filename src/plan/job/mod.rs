@@ -29,6 +29,7 @@ mod device;
 mod draft;
 mod files;
 mod huggingface;
+mod maxtext;
 mod megatron;
 mod memory;
 mod model;
