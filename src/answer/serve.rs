@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use crate::plan::job::{Doing, Phase, Serve, Served};
+use crate::plan::job::{Doing, Phase, Serve, Served, Span};
 
 /// The memory and time of serving.
 #[derive(Debug, Clone, Serialize)]
@@ -51,7 +51,7 @@ pub struct ServeView {
     pub least_bytes: f64,
     /// Sequences of a group that are decoded at once: as many as requested, if they fit.
     pub sequences: f64,
-    /// Tokens before each: half of the maximum length.
+    /// Tokens before each: the prompt and half of the answer, or half of the maximum length.
     pub context: u32,
     /// The decoding of one token of each sequence; null if other servers decode.
     pub decode: Option<PhaseView>,
@@ -59,10 +59,51 @@ pub struct ServeView {
     pub prefill_tokens: u32,
     /// The time of that prefill; null if other servers prefill.
     pub prefill: Option<PhaseView>,
-    /// What the bands of both are based on.
+    /// What requests see; null if it is not said what they are like.
+    pub traffic: Option<TrafficView>,
+    /// What the bands of all times are based on.
     pub basis: String,
     /// Assumptions for what was not given.
     pub inferred: Vec<String>,
+}
+
+/// What requests of one kind see, of which a group serves as many as it decodes sequences at once.
+#[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct TrafficView {
+    /// Tokens of a prompt.
+    pub input: u32,
+    /// Tokens of its answer.
+    pub output: u32,
+    /// Time to the first token (TTFT), without waiting for a free place; null if other servers prefill.
+    pub first: Option<BandView>,
+    /// Time between two tokens of an answer (TPOT), with the prompts of other requests in between; null if other
+    /// servers decode.
+    pub between: Option<BandView>,
+    /// Tokens of answers in a second on all GPUs; those of prompts, if other servers decode.
+    pub tokens_per_s: f64,
+    /// A tenth of real servers have fewer.
+    pub tokens_per_s_low: f64,
+    /// A tenth of real servers have more.
+    pub tokens_per_s_high: f64,
+}
+
+/// An expected time.
+#[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct BandView {
+    /// The time.
+    pub time_s: f64,
+    /// A tenth of real times are shorter.
+    pub low_s: f64,
+    /// A tenth of real times are longer.
+    pub high_s: f64,
+}
+
+impl From<Span> for BandView {
+    fn from(span: Span) -> Self {
+        Self { time_s: span.time, low_s: span.low, high_s: span.high }
+    }
 }
 
 /// A phase.
@@ -148,6 +189,15 @@ pub(crate) fn view(serve: &Serve, served: &Served) -> ServeView {
         decode: phase(Doing::Decode, served.decode),
         prefill_tokens: served.chunk as u32,
         prefill: phase(Doing::Prefill, served.prefill),
+        traffic: serve.traffic.zip(served.seen).map(|(traffic, seen)| TrafficView {
+            input: traffic.input,
+            output: traffic.output,
+            first: seen.first.map(BandView::from),
+            between: seen.between.map(BandView::from),
+            tokens_per_s: seen.rate.time,
+            tokens_per_s_low: seen.rate.low,
+            tokens_per_s_high: seen.rate.high,
+        }),
         basis: serve.basis(),
         inferred,
     }

@@ -2,7 +2,7 @@
 
 use super::page::Page;
 use super::{Look, counted};
-use crate::answer::serve::{PhaseView, ServeView};
+use crate::answer::serve::{BandView, PhaseView, ServeView, TrafficView};
 use crate::base::quantity::{Seconds, Volume};
 
 /// Writes it.
@@ -76,6 +76,9 @@ pub fn serve(report: &ServeView, look: Look) -> Page {
     if let Some(prefill) = &report.prefill {
         page.entry("prefill  ", format!("{} tokens {}", report.prefill_tokens, phase(prefill)));
     }
+    if let Some(seen) = &report.traffic {
+        page.entry("traffic  ", traffic(seen, report.gpus));
+    }
     let handing = report.handoff_s.map_or(String::new(), |s| {
         format!(", {} expected to another node if all GPUs of the node send", Seconds(s))
     });
@@ -97,10 +100,33 @@ pub fn serve(report: &ServeView, look: Look) -> Page {
             "prefill.time_s",
             "prefill.low_s",
             "prefill.high_s",
+            "traffic.first.time_s",
+            "traffic.between.time_s",
+            "traffic.tokens_per_s",
             "fits",
         ],
     );
     page
+}
+
+/// What requests see, by the words of benchmarks of servers.
+fn traffic(seen: &TrafficView, gpus: u32) -> String {
+    let time = |name: &str, band: &BandView| {
+        format!("{name} {} expected{}", Seconds(band.time_s), self::band(band.low_s, band.high_s))
+    };
+    let of = if seen.between.is_some() { "tokens/s" } else { "tokens of prompts/s" };
+    let times = [("TTFT", &seen.first), ("TPOT", &seen.between)];
+    let times = times.iter().filter_map(|(name, band)| Some(time(name, band.as_ref()?)));
+    format!(
+        "{} tokens in, {} out: {}, {:.0} {of} (8 of 10: {:.0} to {:.0}), {:.0} per GPU",
+        seen.input,
+        seen.output,
+        times.collect::<Vec<_>>().join(", "),
+        seen.tokens_per_s,
+        seen.tokens_per_s_low,
+        seen.tokens_per_s_high,
+        seen.tokens_per_s / f64::from(gpus)
+    )
 }
 
 /// Ends that differ.

@@ -70,6 +70,8 @@ pub(crate) const KEYS: &[&str] = &[
     "env",
     "dcp",
     "context",
+    "input",
+    "output",
     "sequences",
     "chunk",
     "utilization",

@@ -8,6 +8,7 @@ use super::draft::Draft;
 use super::row::{Row, model, rows};
 use super::{
     accelerate, deepspeed, huggingface, maxtext, megatron, serving, tensorrt, torchtitan, trainer,
+    weights,
 };
 use crate::base::error::{Error, Result, nearest};
 use crate::plan::table::{Files, joined};
@@ -143,7 +144,7 @@ fn unread(text: &str) -> Error {
         Some(name) => Error::input(format!("this is a configuration of {name}, which is not read"))
             .help("write the job in TOML: model, gpus, layout, batch, sharding, machine"),
         None => Error::input("this file is not a known kind of job").help(
-            "name a config.json, torchtitan's TOML, Megatron-LM's arguments, DeepSpeed's JSON, \
+            "name a config.json, torchtitan's TOML, arguments of Megatron-LM or MaxText, DeepSpeed's JSON, \
              Accelerate's YAML, that of TRL, LLaMA-Factory or Axolotl, arguments of vLLM, SGLang or \
              TensorRT-LLM, or a job in TOML",
         ),
@@ -322,6 +323,10 @@ pub(crate) fn known(name: &str) -> Result<Draft> {
             let mut draft = Draft { model: Some(model(widths)?), family, ..Draft::default() };
             let usual = || of_release(name, widths, "stored", "weights")?.as_str();
             draft.stored = stored.or_else(usual).map(str::to_owned);
+            // Qwen's own copies in FP8 have scales of blocks, as DeepSeek's.
+            if stored == Some("fp8") && name.to_ascii_lowercase().starts_with("qwen/") {
+                draft.stored = Some(weights::BLOCKS.to_owned());
+            }
             let longest = of_release(name, widths, "contexts", "context");
             draft.longest = longest.and_then(Value::as_integer).and_then(|n| n.try_into().ok());
             if let Some(kind) = widths.get("state_type").and_then(Value::as_str) {

@@ -263,10 +263,11 @@ fn put(keys: &Keys, place: Option<&Place>, draft: &mut Draft) -> Result<()> {
     if keys.all(&["pipeline"]) > 1 {
         draft.asked.push("pp (stages that repeat, ici_pipeline_parallelism)".to_owned());
     }
-    for (key, ranks) in [("tp", tp), ("cp", cp), ("ep", ep)].into_iter().filter(|(_, n)| *n > 1) {
-        match per_chip {
-            1 => draft.put(key, ranks.to_string())?,
-            _ => draft.asked.push(format!("{key} ({ranks} TensorCores, of which a chip has two)")),
+    // A rank is a chip, with all of its devices.
+    for (key, devices) in [("tp", tp), ("cp", cp), ("ep", ep)].into_iter().filter(|(_, n)| *n > 1) {
+        match devices.is_multiple_of(per_chip) {
+            true => draft.put(key, (devices / per_chip).to_string())?,
+            false => draft.asked.push(format!("{key} ({devices} devices, of which a chip has two)")),
         }
     }
     // What is between two products of tensor parallelism is divided, too (`logical_axis_rules`).
@@ -275,8 +276,9 @@ fn put(keys: &Keys, place: Option<&Place>, draft: &mut Draft) -> Result<()> {
     if let Some(gpus) = gpus(keys).filter(|_| place.is_none()) {
         draft.put("gpus", gpus.to_string())?;
     }
-    let each = keys.number(BATCH).unwrap_or(12.0) * f64::from(per_chip);
-    let micro = each * f64::from(tp) * f64::from(cp);
+    let each = keys.number(BATCH).unwrap_or(12.0);
+    let divided = f64::from(tp) * f64::from(cp);
+    let micro = each * divided.max(f64::from(per_chip));
     match micro.fract() == 0.0 && (1.0..1e9).contains(&micro) {
         true => draft.put("micro_batch", (micro as u64).to_string())?,
         false => draft.asked.push(format!("micro_batch ({BATCH} {each})")),

@@ -66,7 +66,7 @@ pub(crate) use sent::Sent;
 pub(crate) use serve::{Doing, Phase, Serve, Served};
 pub(crate) use time::{Estimate, Part, SIMILAR, anchored, estimate};
 pub(crate) use weights::Weights;
-pub(crate) use wires::Wires;
+pub(crate) use wires::{Span, Wires};
 pub(crate) use words::{
     Adapters, Dispatcher, Framework, Modules, Offload, Overlap, Precision, Recompute, Reshard,
     Schedule, Sharding, Stated,

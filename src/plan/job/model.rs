@@ -269,19 +269,26 @@ impl Transformer {
         self.kv_width() / f64::from(ranks.max(1))
     }
 
-    /// Elements of a token's cache in a layer; TP divides them at most by the heads of keys and
-    /// values. An indexer's key has 8 bits, half an element.
-    pub fn cache_width(&self) -> f64 {
-        let indexer = self.indexer.map_or(0.0, |one| {
-            f64::from(one.layers) / f64::from(self.layers) * f64::from(one.width) / 2.0
-        });
-        indexer
-            + match self.attention {
-                Attention::Grouped { kv_heads, head } => {
-                    2.0 * f64::from(kv_heads) * f64::from(head)
-                }
-                Attention::Latent { latent, rope, .. } => f64::from(latent + rope),
+    /// Bytes of a token's cache in a layer, whose elements have so many; TP divides them at most by the heads of keys
+    /// and values. An indexer's key has 8 bits and a scale of 32 for each 128 of its numbers
+    /// (`DeepseekV32IndexerCache`, vllm/model_executor/models/deepseek_v2.py); beside it a latent in 8 bits has such
+    /// scales, too, and its positions have 16 (`fp8_ds_mla`, vllm/v1/attention/backends/mla/flashmla_sparse.py).
+    pub fn cache_bytes(&self, each: f64) -> f64 {
+        const SCALES: f64 = 4.0 / 128.0;
+        let key = |one: Indexer| {
+            let part = f64::from(one.layers) / f64::from(self.layers);
+            part * f64::from(one.width) * (1.0 + SCALES)
+        };
+        let attention = match self.attention {
+            Attention::Grouped { kv_heads, head } => {
+                each * 2.0 * f64::from(kv_heads) * f64::from(head)
             }
+            Attention::Latent { latent, rope, .. } if self.indexer.is_some() && each == 1.0 => {
+                f64::from(latent) * (1.0 + SCALES) + 2.0 * f64::from(rope)
+            }
+            Attention::Latent { latent, rope, .. } => each * f64::from(latent + rope),
+        };
+        attention + self.indexer.map_or(0.0, key)
     }
 
     /// Layers with keys and values, of which those with a window count by `share` of what it covers of the tokens.

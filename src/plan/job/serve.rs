@@ -13,7 +13,7 @@
 use super::draft::{Draft, incomplete};
 use super::model::Attention;
 use super::usual;
-use super::weights::{MXFP4, Stored, Weights, by_checkpoint};
+use super::weights::{BLOCK, BLOCKS, MXFP4, Stored, Weights, by_checkpoint};
 use super::wires::{Among, Span, Wires};
 use super::work::of_experts;
 use super::{Device, Framework, Precision, Transformer};
@@ -48,6 +48,8 @@ pub(crate) struct Serve {
     pub context: u32,
     /// The most tokens that a sequence may have.
     pub longest: u32,
+    /// What its requests are like, if that is said.
+    pub traffic: Option<Traffic>,
     /// Tokens of a prefill at once.
     pub chunk: u32,
     /// The part of the memory that may be filled.
@@ -71,6 +73,54 @@ pub(crate) struct Serve {
     pub device: Device,
     pub machine: MachineEntry,
     pub inferred: Vec<String>,
+}
+
+/// Requests of one kind, of which as many are served as sequences are decoded at once.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Traffic {
+    /// Tokens of a prompt.
+    pub input: u32,
+    /// Tokens of its answer.
+    pub output: u32,
+}
+
+impl Traffic {
+    /// # Errors
+    /// One of them alone; more than a sequence may have.
+    fn read(input: Option<u32>, output: Option<u32>, longest: u32) -> Result<Option<Self>> {
+        let (input, output) = match (input, output) {
+            (None, None) => return Ok(None),
+            (Some(input), Some(output)) => (input, output),
+            (Some(_), None) => {
+                return Err(Error::input("the traffic has prompts and no answers")
+                    .at("input")
+                    .help("write output = 256, the tokens of an answer, too"));
+            }
+            (None, Some(_)) => {
+                return Err(Error::input("the traffic has answers and no prompts")
+                    .at("output")
+                    .help("write input = 1024, the tokens of a prompt, too"));
+            }
+        };
+        if input.checked_add(output).is_none_or(|all| all > longest) {
+            let what = format!(
+                "a prompt of {input} tokens and an answer of {output} are more than the {longest} that a sequence may have"
+            );
+            return Err(Error::input(what).at("input").help("write less, or a longer context"));
+        }
+        Ok(Some(Self { input, output }))
+    }
+}
+
+/// What requests of one kind see, in seconds.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Seen {
+    /// Until the first token, without waiting for a free place; `None` where other servers prefill.
+    pub first: Option<Span>,
+    /// Between two tokens of an answer, with the prompts of others in between; `None` where other servers decode.
+    pub between: Option<Span>,
+    /// Tokens of answers in a second on all GPUs, or of prompts on a server that only prefills.
+    pub rate: Span,
 }
 
 /// How tokens reach experts, and what these give comes back.
@@ -144,6 +194,8 @@ pub(crate) struct Served {
     pub prefill: Phase,
     /// Tokens of a prefill at once.
     pub chunk: f64,
+    /// What requests see, if it is said what they are like.
+    pub seen: Option<Seen>,
     /// Bytes of a sequence's cache, which a separate prefill transfers.
     pub handoff: f64,
     /// Seconds of that to a GPU of another node, if all GPUs of the node do it at once; `None` if no
@@ -232,6 +284,34 @@ fn divided(model: &Transformer, tp: u32, keys: bool) -> Result<()> {
     }
 }
 
+/// A rank's part of gates, ups and downs has whole blocks of weights that share a scale: vLLM and SGLang start on no
+/// other (`Fp8MoEMethod.create_weights` and `validate_fp8_block_shape` of vllm-project/vllm; vllm issue 17569, sglang
+/// issue 3345). `over` ranks divide each expert.
+fn in_blocks(model: &Transformer, tp: u32, over: u32) -> Result<()> {
+    let refuse = |what: &str, ffn: u32, ranks: u32, help: String| {
+        let part = f64::from(ffn) / f64::from(ranks);
+        let what = format!(
+            "on {ranks} ranks {what} of {ffn} channels leaves {part} each, which are no blocks of {BLOCK} in FP8"
+        );
+        Err(Error::input(what).at("tp").help(help))
+    };
+    let whole = |ffn: u32, ranks: u32| ffn.is_multiple_of(ranks.saturating_mul(BLOCK));
+    let most = |ffn: u32| (1..=ffn / BLOCK).rev().find(|n| whole(ffn, *n)).unwrap_or(1);
+    if let Some(experts) = model.experts.filter(|e| !whole(e.ffn, over)) {
+        let help = format!(
+            "give each rank whole experts (--enable-expert-parallel, --ep), or at most {} ranks",
+            most(experts.ffn)
+        );
+        return refuse("an expert", experts.ffn, over, help);
+    }
+    let dense = f64::from(model.layers) > model.moe_layers();
+    if dense && !whole(model.ffn, tp) {
+        let help = format!("write a tp such as {}", most(model.ffn));
+        return refuse("a feed-forward part", model.ffn, tp, help);
+    }
+    Ok(())
+}
+
 impl Draft {
     /// The served model, if the job is complete.
     ///
@@ -297,7 +377,9 @@ impl Draft {
         let dcp = count("dcp", 1)?;
         let stated = self.count("context")?.or(self.longest);
         let longest = stated.map_or_else(|| count("context", 4096), Ok)?;
-        let context = (longest / 2).max(1);
+        let traffic = Traffic::read(self.count("input")?, self.count("output")?, longest)?;
+        // A sequence that is being decoded has its prompt, and half of its answer in the mean.
+        let context = traffic.map_or(longest / 2, |one| one.input + one.output / 2).max(1);
         let groups = if self.of_all_groups { dp } else { 1 };
         let said = self.count("chunk")?;
         let exchanged = self.get("all2all").unwrap_or("");
@@ -321,9 +403,10 @@ impl Draft {
         if self.get("utilization").is_none() {
             inferred.push(format!("utilization {share}"));
         }
-        inferred.push(match stated {
-            Some(_) => format!("{context} tokens of context a sequence: half of the {longest} that it may have"),
-            None => format!("{context} tokens of context a sequence: half of {longest}, as nothing says how many it may have"),
+        inferred.push(match (traffic, stated) {
+            (Some(_), _) => format!("{context} tokens of context a sequence: its prompt and half of its answer"),
+            (None, Some(_)) => format!("{context} tokens of context a sequence: half of the {longest} that it may have"),
+            (None, None) => format!("{context} tokens of context a sequence: half of {longest}, as nothing says how many it may have"),
         });
         let world = tp.checked_mul(dp).and_then(|n| n.checked_mul(pp)).ok_or_else(|| {
             Error::input(format!("tp {tp} · dp {dp} · pp {pp} is too many GPUs"))
@@ -371,6 +454,10 @@ impl Draft {
             Exchange::Copies | Exchange::Kernels(_) if ep == 1 => Exchange::Reduce,
             read => read,
         };
+        if (vllm || sglang) && stored == Some(BLOCKS) {
+            let gathered = if exchange == Exchange::Gather { dp } else { 1 };
+            in_blocks(&model, tp, (tp.saturating_mul(gathered) / ep).max(1))?;
+        }
         let by_itself = || {
             let may = sglang && tp > 1 && dp == 1 && exchange == Exchange::Reduce;
             may.then(|| self.fuses_by_itself(&device))
@@ -387,6 +474,7 @@ impl Draft {
             sequences,
             context,
             longest,
+            traffic,
             chunk,
             utilization: share,
             weights,
@@ -580,12 +668,23 @@ impl Serve {
         let state = states / pp / f64::from(self.tp);
         let [_, room, _] = self.room(weights);
         let layers = model.cached_layers(f64::from(self.context));
-        let cached = layers * self.cache * model.cache_width();
+        let cached = layers * model.cache_bytes(self.cache);
         let handoff = f64::from(self.context) * cached + states;
         // Those of sequences of this length, each with its states.
         let tokens = room / (per_token + state / f64::from(self.context));
         let fitting = (tokens / f64::from(self.context)).floor();
         let sequences = f64::from(self.sequences).min(fitting).max(1.0);
+        let chunk = self.at_once(sequences);
+        let decode = self.decode(wires, (per_token, state), sequences)?;
+        let prefill = self.prefill(wires, chunk)?;
+        let seen = match self.traffic {
+            Some(traffic) => {
+                let one = f64::from(traffic.input.min(self.chunk));
+                let own = self.prefill(wires, one)?.span() * (f64::from(traffic.input) / one);
+                Some(self.seen(traffic, sequences, decode.span(), own, prefill.span() * chunk.recip()))
+            }
+            None => None,
+        };
         Ok(Served {
             weights,
             room,
@@ -593,12 +692,44 @@ impl Serve {
             state,
             tokens,
             sequences,
-            decode: self.decode(wires, (per_token, state), sequences)?,
-            prefill: self.prefill(wires, self.at_once(sequences))?,
-            chunk: self.at_once(sequences),
+            decode,
+            prefill,
+            chunk,
+            seen,
             handoff,
             handing: self.handing(wires, per_token * f64::from(self.context) + state),
         })
+    }
+
+    /// What requests see of which so many are decoded at once, from the times of a step, of a prompt alone, and of a
+    /// token of the prompts that come between.
+    fn seen(
+        &self,
+        traffic: Traffic,
+        sequences: f64,
+        step: Span,
+        own: Span,
+        prompted: Span,
+    ) -> Seen {
+        let [input, output] = [traffic.input, traffic.output].map(f64::from);
+        let groups = f64::from(self.dp);
+        // Where an answer ends with every `output / sequences` steps, a prompt begins.
+        let between = match self.runs(Doing::Prefill) {
+            true => step + prompted * (sequences * input / output),
+            false => step,
+        };
+        // The steps of a prompt also decode those that are running.
+        let chunks = (input / f64::from(self.chunk)).ceil();
+        let first = if self.runs(Doing::Decode) { own + step * chunks } else { own };
+        let rate = match self.runs(Doing::Decode) {
+            true => between.per() * (sequences * groups),
+            false => prompted.per() * groups,
+        };
+        Seen {
+            first: self.runs(Doing::Prefill).then_some(first),
+            between: self.runs(Doing::Decode).then_some(between),
+            rate,
+        }
     }
 
     /// What the band of its times is based on.
@@ -674,14 +805,19 @@ impl Serve {
         self.only.is_none_or(|only| only == phase)
     }
 
+    /// Tokens of a prompt: as many as a sequence may have, unless it is said.
+    fn prompt(&self) -> f64 {
+        f64::from(self.traffic.map_or(self.longest, |one| one.input))
+    }
+
     /// Tokens of a prefill: a chunk, or the prompts of all of its sequences.
     fn at_once(&self, sequences: f64) -> f64 {
-        f64::from(self.chunk).min(sequences * f64::from(self.longest))
+        f64::from(self.chunk).min(sequences * self.prompt())
     }
 
     fn prefill(&self, wires: &Wires<'_>, tokens: f64) -> Result<Phase> {
-        // A chunk is one prompt, or as many of the longest as it holds.
-        let prompt = tokens.min(f64::from(self.longest));
+        // A chunk is one prompt, or as many as it holds.
+        let prompt = tokens.min(self.prompt());
         let layers = self.model.attending_layers(prompt);
         let scores = 2.0 * self.model.core_width() * prompt * layers;
         let core = tokens * (scores + self.model.linear_core());

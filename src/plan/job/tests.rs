@@ -564,7 +564,9 @@ fn an_indexer_is_counted_and_what_it_saves_is_named() {
     // wq_b, wk and weights_proj of 61 layers (`DeepseekV32Indexer`, transformers 5.24).
     let own = 61.0 * (1536.0 * 8192.0 + 7168.0 * 128.0 + 7168.0 * 64.0);
     assert!((with.params() - without.params() - own).abs() < 1.0);
-    assert_eq!(with.cache_width() - without.cache_width(), 64.0);
+    assert_eq!(with.cache_bytes(2.0) - without.cache_bytes(2.0), 132.0);
+    // vLLM's `fp8_ds_mla` has 656 bytes a token and layer.
+    assert_eq!((with.cache_bytes(1.0), without.cache_bytes(1.0)), (656.0 + 132.0, 576.0));
     // GLM-5.2 has 21 of them for 78 layers.
     let [every, some] = ["GLM-5", "GLM-5.2"].map(|name| known(name).unwrap().model.unwrap());
     let each = 2048.0 * 4096.0 + 6144.0 * 128.0 + 6144.0 * 32.0;
@@ -3595,4 +3597,137 @@ fn other_fine_tuning_is_refused() {
     }
     draft.put("adapters", "none").unwrap();
     assert!(draft.job(&Machines::new(&BuiltIn), false).unwrap().adapters.is_none());
+}
+
+/// Scripts of AI-Hypercomputer/tpu-recipes: arguments in a variable, inside a command that is quoted. A chip of TPU7x
+/// has two devices, each with the batch that is given.
+#[test]
+fn maxtexts_arguments_are_a_job_on_a_slice() {
+    let script = |more: &str| {
+        format!(
+            "ARGS=\"\\\nmodel_name=llama3.1-70b \\\nper_device_batch_size=2 \\\nremat_policy=custom \\\n\
+             context=device \\\nquery_proj=device \\\nici_fsdp_parallelism=-1 \\\nmax_target_length=8192 \\\n{more}\"\n\
+             xpk workload create --cluster=$C --device-type=tpu7x-4x4x4 --num-slices=1 \\\n  \
+             --command=\"set -e && export X='1' && python3 -m maxtext.trainers.pre_train.train \
+             maxtext/configs/base.yml ${{ARGS}} | tee train.log\"\n"
+        )
+    };
+    let of = |text: &str| job("run.sh", text.to_owned().leak(), &[]);
+    let plain = of(&script("quantization=fp8_full"));
+    assert_eq!((plain.degrees.gpus(), plain.micro, plain.sequence), (64, 4, 8192));
+    assert_eq!((plain.precision, plain.device.name.as_str()), (Precision::Fp8, "TPU7x"));
+    assert_eq!(plain.recompute.to_string(), "modules mlp moe");
+    assert_eq!(plain.sharding.framework, Framework::Fsdp2);
+    // Eight devices share a sequence: four chips.
+    let long = of(&script("ici_context_parallelism=8"));
+    assert_eq!((long.degrees.cp, long.micro, long.degrees.dp), (4, 16, 16));
+    let manifest = "spec:\n  replicas: 1\n  nodeSelector:\n    cloud.google.com/gke-tpu-accelerator: tpu-v6e-slice\n    \
+        cloud.google.com/gke-tpu-topology: 16x16\n  command:\n  - bash\n  - -c\n  - |\n    \
+        (export A=1 && python3 -m MaxText.train MaxText/configs/base.yml model_name=llama3.1-8b \
+        per_device_batch_size=4 max_target_length=8192 weight_dtype=bfloat16 run_name=${RUN}) & PID=$!;\n";
+    let labelled = job("job.yaml", manifest, &[]);
+    assert_eq!((labelled.degrees.gpus(), labelled.micro), (256, 4));
+    assert_eq!((labelled.device.name.as_str(), labelled.sharding.narrow), ("TPU v6e", true));
+    let page = "python3 -m benchmarks.benchmark_runner xpk --device_type=v6e-32 --num_slices=1 \\\n  \
+        --model_name=\"llama3_1_70b_8192\"\n    model_type=\"llama3.1-70b\",\n    tuning_params={\n        \
+        \"per_device_batch_size\": 2,\n        \"remat_policy\": \"custom\",\n        \
+        \"decoder_layer_input\": \"offload\",\n        \"max_target_length\": 8192,\n    },\n";
+    let table = job("README.md", page, &[]);
+    assert_eq!((table.degrees.gpus(), table.micro), (32, 2));
+    assert_eq!(table.recompute.to_string(), "full, offloaded");
+}
+
+/// A YAML of AI-Hypercomputer/gpu-recipes: axes between nodes and inside them, of which all make the GPUs.
+#[test]
+fn maxtexts_axes_are_degrees_and_sets_of_shards() {
+    let yaml = |more: &str| {
+        let text = format!(
+            "model_name: llama3.1-70b\nhardware: gpu\nici_fsdp_parallelism: 8\nper_device_batch_size: 2\n\
+             max_target_length: 8192\nremat_policy: save_dot_with_context_except_mlp\n{more}"
+        );
+        draft("a.yaml", text.leak())
+    };
+    let sets = yaml("dcn_data_parallelism: 4\ndcn_fsdp_parallelism: 16\n");
+    assert_eq!((sets.get("gpus"), sets.get("replicate")), (Some("512"), Some("4")));
+    // How many sets there are follows from the GPUs, which are asked for.
+    let open = yaml("dcn_fsdp_parallelism: 16\n");
+    assert_eq!((open.get("gpus"), open.get("shard_size")), (None, Some("128")));
+    let divided = yaml("ici_tensor_parallelism: 4\ngradient_accumulation_steps: 8\n");
+    assert_eq!(
+        ["tp", "micro_batch", "accumulation", "sequence_parallel"].map(|key| divided.get(key)),
+        [Some("4"), Some("8"), Some("8"), Some("true")]
+    );
+    for (more, asked) in [
+        ("quantization: int8\n", "precision (quantization int8)"),
+        ("base_num_decoder_layers: 8\n", "model (base_num_decoder_layers of llama3.1-70b)"),
+        ("ici_pipeline_parallelism: 4\n", "pp (stages that repeat"),
+    ] {
+        let found = yaml(more).asked;
+        assert!(found.iter().any(|one| one.contains(asked)), "{more}: {found:?}");
+    }
+    let unread = yaml("opt_type: sgd\nmtp_num_layers: 1\n").unread;
+    assert_eq!(unread, ["opt_type sgd", "mtp_num_layers 1"]);
+    let two = "python3 -m MaxText.train base.yml model_name=llama2-7b per_device_batch_size=1\n\
+        python3 -m MaxText.train base.yml model_name=llama2-7b per_device_batch_size=2\n";
+    let error = super::maxtext::read(two, "run.sh").unwrap_err().to_string();
+    assert!(error.contains("per_device_batch_size is 1 and 2"), "{error}");
+}
+
+/// Requests in figures: what they wait for, with the prompts of others between their tokens.
+#[test]
+fn traffic_has_times_to_the_first_token_and_between_tokens() {
+    let of = |keys: &[(&str, &str)]| {
+        let all = [&[("machine", "dgx-h100"), ("sequences", "64")], keys].concat();
+        serving_with("vllm serve meta-llama/Llama-3.1-8B --max-model-len 8192", &all)
+    };
+    let (serve, served) = of(&[("input", "1024"), ("output", "512")]);
+    let seen = served.seen.unwrap();
+    assert_eq!(serve.context, 1024 + 256);
+    let between = seen.between.unwrap();
+    let added = between.time - served.decode.time();
+    let prompts = served.prefill.time() * 64.0 * 1024.0 / 512.0 / served.chunk;
+    assert!((added / prompts - 1.0).abs() < 1e-9, "{added} {prompts}");
+    assert!((seen.rate.time - 64.0 / between.time).abs() < 1e-6);
+    assert!(between.low < between.time && between.time < between.high);
+    // A prompt of 1,024 tokens takes an eighth of a chunk of 8,192, and the step that decodes the others.
+    let first = seen.first.unwrap().time;
+    assert!(first > served.decode.time() && first < served.prefill.time() + served.decode.time());
+    assert!(of(&[]).1.seen.is_none());
+    let refused = |keys: &[(&str, &str)]| {
+        let mut typed = Draft::default();
+        for (key, value) in [&[("machine", "dgx-h100")], keys].concat() {
+            typed.put(key, value).unwrap();
+        }
+        let text = "vllm serve meta-llama/Llama-3.1-8B --max-model-len 8192";
+        let found = typed.over(&draft("serve.sh", text)).serve(&Machines::new(&BuiltIn));
+        found.err().unwrap().to_string()
+    };
+    assert!(refused(&[("input", "1024")]).contains("output = 256"));
+    assert!(refused(&[("input", "8000"), ("output", "500")]).contains("more than the 8192"));
+}
+
+/// Engines start on no part of a block of weights that share a scale (vLLM issue 17569: 1536 channels on 8 ranks).
+#[test]
+fn weights_in_fp8_are_divided_into_whole_blocks() {
+    let of = |text: &str| {
+        let mut typed = Draft::default();
+        typed.put("machine", "dgx-h200").unwrap();
+        let found = typed.over(&draft("serve.sh", text.to_owned().leak()));
+        found.serve(&Machines::new(&BuiltIn)).err().map(|e| e.to_string()).unwrap_or_default()
+    };
+    let refused = of("vllm serve Qwen/Qwen3-235B-A22B-FP8 -tp 8 --max-model-len 8192");
+    assert!(refused.contains("1536 channels leaves 192 each"), "{refused}");
+    assert!(refused.contains("at most 4 ranks"), "{refused}");
+    for text in [
+        "vllm serve Qwen/Qwen3-235B-A22B-FP8 -tp 8 --enable-expert-parallel --max-model-len 8192",
+        "vllm serve Qwen/Qwen3-235B-A22B-FP8 -tp 4 --max-model-len 8192",
+        "vllm serve Qwen/Qwen3-235B-A22B -tp 8 --max-model-len 8192",
+        "vllm serve RedHatAI/Qwen3-235B-A22B-FP8-dynamic -tp 8 --max-model-len 8192",
+        "python3 -m sglang.launch_server --model-path Qwen/Qwen3-235B-A22B-FP8 --tp 8 --ep-size 2",
+        "vllm serve deepseek-ai/DeepSeek-V3 -tp 16 --max-model-len 8192",
+    ] {
+        assert_eq!(of(text), "", "{text}");
+    }
+    let dense = of("vllm serve Qwen/Qwen3-32B-FP8 -tp 16 --max-model-len 8192");
+    assert!(dense.is_empty() || dense.contains("in FP8"), "{dense}");
 }

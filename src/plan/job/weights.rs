@@ -91,6 +91,12 @@ impl Weights {
     }
 }
 
+/// How a checkpoint in FP8 with a scale for each block of weights is called.
+pub(super) const BLOCKS: &str = "fp8 blocks";
+
+/// The rows and columns of such a block (`weight_block_size`), in all published checkpoints.
+pub(super) const BLOCK: u32 = 128;
+
 /// What only routed experts are stored in.
 const ALONE: &str = " experts";
 
@@ -135,6 +141,7 @@ pub(super) fn checkpoint(config: &Value) -> String {
             }
         }
         "" => "quantized without quant_method".to_owned(),
+        "fp8" if config["weight_block_size"].is_array() => BLOCKS.to_owned(),
         _ => method,
     }
 }

@@ -61,6 +61,13 @@ impl std::ops::Mul<f64> for Span {
     }
 }
 
+impl Span {
+    /// How often it happens in a second.
+    pub fn per(self) -> Self {
+        Self { time: self.time.recip(), low: self.high.recip(), high: self.low.recip() }
+    }
+}
+
 impl<'r> Wires<'r> {
     pub fn new(registry: &'r Registry, machine: &MachineEntry) -> Self {
         Self { registry, machine: machine.clone(), known: RefCell::default() }
