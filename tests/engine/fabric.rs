@@ -470,7 +470,7 @@ fn frontiers_are_no_worse_than_the_tables() {
     }
 }
 
-/// Rates that others published or computed; docs/how-to/bound-a-fabric.md says who.
+/// Rates that others published or computed; docs/background/fabrics.md says who.
 #[test]
 fn published_rates_are_reproduced() {
     let boxes = |boxes: u32| {
