@@ -250,7 +250,7 @@ fn rules_over_tcp_are_those_that_won_when_they_were_measured() {
     use Collective::{AllGather, AllReduce, AllToAll, ReduceScatter};
     const KIB: u64 = 1024;
     // What the fastest algorithm was over 50 Mbit/s links, N = 6 and 8, where one was faster by more
-    // than a tenth; docs/how-to/write-a-tuning-file.md has the times.
+    // than a tenth; docs/background/tuning-files.md has the times.
     let good = (0.05, 0.05);
     let pick = |collective, ranks, errors, size| {
         let plan = over_tcp(collective, ranks, errors);

@@ -1,7 +1,7 @@
 //! The script that closes the loop stays one that runs, and its arithmetic is right.
 //!
 //! The run itself takes a quarter of an hour and two namespaces a rank: `scripts/openmpi-loop/run`;
-//! docs/how-to/write-a-tuning-file.md has its table.
+//! docs/background/tuning-files.md has its table.
 #![cfg(unix)]
 
 use std::fmt::Write as _;

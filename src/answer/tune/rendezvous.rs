@@ -14,7 +14,7 @@
 //! for as much as a shift if that is more; messages whose receiver sends nothing wait for no other
 //! rank. If partners change from round to round, no answer is in flight while the last round ends:
 //! two thirds of m − limit were observed. This is why algorithms with doubling pairs are slow over
-//! TCP and rings are not. docs/how-to/write-a-tuning-file.md compares this with measurements.
+//! TCP and rings are not. docs/background/tuning-files.md compares this with measurements.
 //!
 //! Source: Open MPI 4.1.4 `ompi/mca/pml/ob1/pml_ob1_sendreq.h` and `pml_ob1_recvreq.c`,
 //! `opal/mca/btl/tcp/btl_tcp_component.c` (eager limit) and `btl_tcp_endpoint.c` (one queue a peer).
@@ -82,7 +82,7 @@ enum Kind {
 }
 
 /// The fraction of the data after the answer that a cycle waits for: fitted, see
-/// docs/how-to/write-a-tuning-file.md.
+/// docs/background/tuning-files.md.
 const TURN: f64 = 2.0 / 3.0;
 
 impl Rendezvous {
