@@ -257,18 +257,21 @@ fn put(keys: &Keys, place: Option<&Place>, draft: &mut Draft) -> Result<()> {
     match keys.get("model_name").filter(|name| *name != "default") {
         Some(name) if changed.is_empty() => draft.called = Some(repository(name).to_owned()),
         Some(name) => draft.asked.push(format!("model ({} of {name})", changed.join(", "))),
+        None if changed.is_empty() => draft.asked.push("model (model_name)".to_owned()),
         None => draft.asked.push(format!("model ({})", changed.join(", "))),
     }
     let [tp, cp, ep] = [&TENSOR[..], &SEQUENCE, &["expert"]].map(|names| keys.all(names));
     if keys.all(&["pipeline"]) > 1 {
         draft.asked.push("pp (stages that repeat, ici_pipeline_parallelism)".to_owned());
     }
-    // A rank is a chip, with all of its devices.
+    // A rank is a chip: the first axis that is divided has its devices.
+    let mut inside = per_chip;
     for (key, devices) in [("tp", tp), ("cp", cp), ("ep", ep)].into_iter().filter(|(_, n)| *n > 1) {
-        match devices.is_multiple_of(per_chip) {
-            true => draft.put(key, (devices / per_chip).to_string())?,
+        match devices.is_multiple_of(inside) {
+            true => draft.put(key, (devices / inside).to_string())?,
             false => draft.asked.push(format!("{key} ({devices} devices, of which a chip has two)")),
         }
+        inside = 1;
     }
     // What is between two products of tensor parallelism is divided, too (`logical_axis_rules`).
     draft.put("sequence_parallel", if tp > 1 { "true" } else { "false" })?;
