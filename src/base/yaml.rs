@@ -65,7 +65,16 @@ impl<'t> Node<'t> {
 
 /// Reads one document.
 pub(crate) fn parse(text: &str) -> Read<Node<'_>> {
-    let mut events = Events { parser: Parser::new_from_str(text), line: 1 };
+    read(text, false)
+}
+
+/// The same, where the last of a map's equal keys counts, as for programs that read their files with PyYAML.
+pub(crate) fn parse_last(text: &str) -> Read<Node<'_>> {
+    read(text, true)
+}
+
+fn read(text: &str, repeats: bool) -> Read<Node<'_>> {
+    let mut events = Events { parser: Parser::new_from_str(text), line: 1, repeats };
     let node = loop {
         match events.next()? {
             Some(Event::StreamStart | Event::DocumentStart(_)) => {}
@@ -86,6 +95,8 @@ struct Events<'t> {
     parser: Parser<'t, saphyr_parser::StrInput<'t>>,
     /// The line of the last event.
     line: usize,
+    /// Whether a key may be repeated.
+    repeats: bool,
 }
 
 impl<'t> Events<'t> {
@@ -134,11 +145,17 @@ impl<'t> Events<'t> {
             let Event::Scalar(key, _, 0, None) = next else {
                 return Err(self.refuse("a key is not text").help("write keys as plain text"));
             };
-            if !seen.insert(key.clone()) {
+            if !seen.insert(key.clone()) && !self.repeats {
                 return Err(self.refuse(format!("`{key}` appears twice in one map")));
             }
             let Some(value) = self.next()? else { break };
             entries.push((key, self.node(value, depth + 1)?));
+        }
+        if entries.len() > seen.len() {
+            seen.clear();
+            entries.reverse();
+            entries.retain(|(key, _)| seen.insert(key.clone()));
+            entries.reverse();
         }
         Ok(entries)
     }
