@@ -59,6 +59,15 @@ pub(super) fn read(text: &str, file: &str) -> Result<Draft> {
             .help("name DeepSpeed's own JSON, such as ds_config.json")
     })?;
     let mut draft = Draft { starts: true, ..Draft::default() };
+    keys(&json, &mut draft)?;
+    Ok(draft)
+}
+
+/// Reads DeepSpeed's keys, which GPT-NeoX has among its own.
+///
+/// # Errors
+/// Those of a draft's keys.
+pub(super) fn keys(json: &Value, draft: &mut Draft) -> Result<()> {
     let counts = [
         ("global_batch", "train_batch_size"),
         ("micro_batch", "train_micro_batch_size_per_gpu"),
@@ -78,11 +87,16 @@ pub(super) fn read(text: &str, file: &str) -> Result<Draft> {
         draft.asked.push("sharding (zero_optimization.stage is auto)".to_owned());
     }
     let stage = zero["stage"].as_u64().unwrap_or(0);
-    let host = ["offload_optimizer", "offload_param"]
-        .map(|key| zero[key]["device"].as_str().is_some_and(|d| d != "none"));
+    // Behind them their names of before 2021 (`DeepSpeedZeroConfig`, deepspeed/runtime/zero/config.py).
+    let host = [("offload_optimizer", "cpu_offload"), ("offload_param", "cpu_offload_params")].map(
+        |(key, early)| {
+            zero[key]["device"].as_str().is_some_and(|d| d != "none")
+                || zero[early].as_bool() == Some(true)
+        },
+    );
     // Other stages update all parameters on the host (`zero_partial_offload` is an argument of stage 3 alone).
     let ratio = zero["offload_optimizer"]["ratio"].as_f64().filter(|_| stage == 3).unwrap_or(1.0);
-    let states = states(&json, &mut draft);
+    let states = states(json, draft);
     if !zero["stage"].is_string() {
         draft.put("sharding", sharding(&stage.to_string(), states, host, ratio))?;
     }
@@ -146,7 +160,7 @@ pub(super) fn read(text: &str, file: &str) -> Result<Draft> {
     ];
     let given = flags.into_iter().filter(|(of, key)| of[*key].as_bool() == Some(true));
     draft.unread.extend(given.map(|(_, key)| key.to_owned()));
-    for (of, key) in [(&json, "communication_data_type"), (&json["data_types"], "grad_accum_dtype")]
+    for (of, key) in [(json, "communication_data_type"), (&json["data_types"], "grad_accum_dtype")]
     {
         if let Some(kind) = of[key].as_str() {
             draft.unread.push(format!("{key} {kind}"));
@@ -165,5 +179,5 @@ pub(super) fn read(text: &str, file: &str) -> Result<Draft> {
     if let Some(tp) = json["tensor_parallel"]["autotp_size"].as_u64().filter(|t| *t > 1) {
         draft.put("tp", tp.to_string())?;
     }
-    Ok(draft)
+    Ok(())
 }
