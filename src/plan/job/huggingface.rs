@@ -289,6 +289,7 @@ fn transformer(config: &mut Config<'_>, family: &str) -> Transformer {
         window: window(config, family, layers),
         indexer: indexer(config, layers),
         small: Small::default(),
+        summed_once: false,
     };
     model.small = small(config, family, &model, (kv_heads, head));
     if let Some(one) = model.indexer {

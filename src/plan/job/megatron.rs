@@ -499,6 +499,7 @@ fn widths(args: &Arguments, words: u32) -> Result<Option<Transformer>> {
         window: None,
         indexer: None,
         small: Small { layer: 2 * norm + biases, outside: norm },
+        summed_once: false,
     }))
 }
 

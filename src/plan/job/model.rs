@@ -157,6 +157,9 @@ pub(crate) struct Transformer {
     pub window: Option<Window>,
     pub indexer: Option<Indexer>,
     pub small: Small,
+    /// Whether attention and the feed-forward part have the same input, and TP sums what both give once (GPT-J). The
+    /// gradients of their inputs are two sums.
+    pub summed_once: bool,
 }
 
 impl Transformer {

@@ -370,5 +370,6 @@ pub(super) fn model(table: &Table) -> Result<Transformer> {
         window,
         indexer,
         small,
+        summed_once: false,
     })
 }

@@ -198,14 +198,16 @@ fn messages(job: &Job, wires: &Wires<'_>) -> Result<(Messages, Vec<Sent>)> {
         let layers = layers * if shared { 1.0 } else { (1.0 + dense) / 2.0 };
         let fed = job.feeds_again() / layers;
         let mut beside = 0.0;
+        // Sums that a layer lacks whose two parts are summed together, and gathers of their gradients.
+        let (once, gradients) = if model.summed_once { (1.0 + again, 1.0) } else { (0.0, 0.0) };
         let each = if d.sequence {
             // Attention and the feed-forward part each gather and scatter once a pass. Megatron does
             // not keep the full input of products, so it is gathered once more in the backward pass;
             // neither does PyTorch where it recomputes what is between products.
             let torch = job.sharding.framework.is_torch();
             let kept = torch && job.recompute != Recompute::Operators;
-            let gathers = 2.0 * passes + fed + if kept { 0.0 } else { 2.0 };
-            let scatters = 2.0 * passes + fed;
+            let gathers = 2.0 * passes + fed - gradients + if kept { 0.0 } else { 2.0 };
+            let scatters = 2.0 * passes + fed - once;
             let calls = |each: f64| ("tp", each * layers * times);
             let gather = wires.time(calls(gathers), AllGather, tp, act)?;
             let scatter = wires.time(calls(scatters), ReduceScatter, tp, act)?;
@@ -214,7 +216,7 @@ fn messages(job: &Job, wires: &Wires<'_>) -> Result<(Messages, Vec<Sent>)> {
             }
             gathers * gather + scatters * scatter
         } else {
-            let sums = 2.0 * passes + fed;
+            let sums = 2.0 * passes + fed - once;
             sums * wires.time(("tp", sums * layers * times), AllReduce, tp, act)?
         };
         let all = layers * times;
@@ -408,7 +410,9 @@ fn replicas(job: &Job, wires: &Log<'_, '_>, m: &mut Messages) -> Result<()> {
     // (`allreduce_and_scatter`, deepspeed/runtime/zero/stage_1_and_2.py of
     // <https://github.com/deepspeedai/DeepSpeed>). ZeRO 2 keeps no whole gradients, so it sums those of each
     // micro-batch (`allreduce_gradients`, deepspeed/runtime/engine.py).
-    let is_whole = job.sharding.framework == Framework::DeepSpeed;
+    // So does DDP, whose optimizer alone may be shared.
+    let is_whole = job.sharding.framework == Framework::DeepSpeed
+        || job.sharding.framework == Framework::Fsdp && job.sharding.shard == Shard::Optimizer;
     let at_once = is_whole && job.sharding.shard == Shard::Gradients;
     let sums = if at_once { times } else { 1.0 };
     let sum = if is_whole { AllReduce } else { ReduceScatter };

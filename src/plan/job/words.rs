@@ -358,6 +358,7 @@ impl Sharding {
             (_, Framework::Fsdp2) => "fsdp2",
             (_, Framework::Megatron) if self.gathers => "megatron fsdp",
             (Shard::Nothing, Framework::Fsdp) => "ddp",
+            (Shard::Optimizer, Framework::Fsdp) => "ddp zero1",
             (Shard::Gradients, Framework::Fsdp) => "fsdp grad-op",
             (_, Framework::Fsdp) => "fsdp",
             (Shard::Nothing, _) => "none",
