@@ -673,9 +673,13 @@ impl Draft {
     fn degrees(&self, missing: &mut Vec<&str>, inferred: &mut Vec<String>) -> Result<Degrees> {
         let one = |key: &str| self.count(key).map(|n| n.unwrap_or(1));
         let (tp, pp, cp, ep) = (one("tp")?, one("pp")?, one("cp")?, one("ep")?);
-        let inner = u64::from(tp) * u64::from(pp) * u64::from(cp);
+        let inner = (u64::from(tp) * u64::from(pp)).saturating_mul(u64::from(cp));
         let gpus = self.count("gpus")?;
         let given = if self.get("dp") == Some("auto") { None } else { self.count("dp")? };
+        if inner.saturating_mul(u64::from(given.unwrap_or(1))) > u64::from(u32::MAX) {
+            let what = format!("tp {tp} · pp {pp} · cp {cp} · dp are more than {} GPUs", u32::MAX);
+            return Err(Error::input(what).help("write smaller degrees"));
+        }
         let dp = match (given, gpus) {
             (Some(dp), Some(gpus)) if inner * u64::from(dp) != u64::from(gpus) => {
                 let what = format!("tp {tp} · pp {pp} · cp {cp} · dp {dp} is not {gpus} GPUs");
