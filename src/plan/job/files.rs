@@ -5,10 +5,11 @@ use std::cell::Cell;
 use toml::{Table, Value};
 
 use super::draft::Draft;
+use super::model::Transformer;
 use super::row::{Row, model, rows};
 use super::{
-    accelerate, deepspeed, huggingface, maxtext, megatron, serving, tensorrt, torchtitan, trainer,
-    weights,
+    accelerate, deepspeed, huggingface, maxtext, megatron, nanotron, neox, serving, tensorrt,
+    torchtitan, trainer, weights,
 };
 use crate::base::error::{Error, Result, nearest};
 use crate::plan::table::{Files, joined};
@@ -27,8 +28,20 @@ const MOST: usize = 64;
 /// The jobs of files, of which so many are left.
 fn within(files: &dyn Files, names: &[String], left: &Cell<usize>) -> Result<Vec<Row>> {
     let mut found: Vec<Row> = Vec::new();
-    for (i, name) in names.iter().enumerate() {
-        let read = read(files, name, left)?;
+    let texts = names.iter().map(|name| files.text(name)).collect::<Result<Vec<_>>>()?;
+    let is_other = |at: usize| texts.get(at).is_some_and(|text| huggingface::is(text));
+    let parts = neox::together(names, &texts, is_other);
+    for (i, (name, text)) in names.iter().zip(&texts).enumerate() {
+        let read = match parts.iter().position(|part| *part == i) {
+            // Those of GPT-NeoX were read with the first of them.
+            Some(1..) => continue,
+            Some(0) => {
+                let own = |at: &usize| Some((names.get(*at)?.as_str(), texts.get(*at)?.as_str()));
+                let own: Vec<_> = parts.iter().filter_map(own).collect();
+                vec![Row { draft: neox::read(&own)?, memory_only: false }]
+            }
+            None => read(files, name, text, left)?,
+        };
         if i == 0 {
             found = read;
             continue;
@@ -57,38 +70,39 @@ pub(crate) fn is_job(name: &str, text: &str) -> bool {
     keys.is_some_and(|keys| !keys.is_empty() && !OWN.iter().any(|own| keys.contains_key(*own)))
 }
 
-fn read(files: &dyn Files, name: &str, left: &Cell<usize>) -> Result<Vec<Row>> {
+fn read(files: &dyn Files, name: &str, text: &str, left: &Cell<usize>) -> Result<Vec<Row>> {
     left.set(left.get().checked_sub(1).ok_or_else(|| {
         Error::input(format!("files name each other: these are more than {MOST}"))
             .at(name.to_owned())
             .help("leave out the name of a file that is above it")
     })?);
-    let text = files.text(name)?;
     let one = |draft| vec![Row { draft, memory_only: false }];
-    let mut found = if huggingface::is(&text) {
-        one(huggingface::read(&text, name)?)
-    } else if torchtitan::is(&text) {
-        one(torchtitan::read(&text, name)?)
-    } else if accelerate::is(&text, name) {
-        one(accelerate::read(&text, name)?)
-    } else if maxtext::is(&text, name) {
-        one(maxtext::read(&text, name)?)
-    } else if other(&text) == Some("GPT-NeoX") {
-        return Err(unread(&text).at(name.to_owned()));
-    } else if deepspeed::is(&text) && !megatron::is(&text) && !trainer::is(&text, name) {
-        one(deepspeed::read(&text, name)?)
-    } else if megatron::is(&text) {
-        one(megatron::read(&text, name)?)
-    } else if trainer::is(&text, name) {
-        one(trainer::read(&text, name)?)
+    let mut found = if huggingface::is(text) {
+        one(huggingface::read(text, name)?)
+    } else if torchtitan::is(text) {
+        one(torchtitan::read(text, name)?)
+    } else if accelerate::is(text, name) {
+        one(accelerate::read(text, name)?)
+    } else if maxtext::is(text, name) {
+        one(maxtext::read(text, name)?)
+    } else if nanotron::is(text, name) {
+        one(nanotron::read(text, name)?)
+    } else if deepspeed::is(text) && !megatron::is(text) && !trainer::is(text, name) {
+        one(deepspeed::read(text, name)?)
+    } else if megatron::is(text) {
+        one(megatron::read(text, name)?)
+    } else if trainer::is(text, name) {
+        one(trainer::read(text, name)?)
     } else if name.ends_with(".toml") {
-        rows(&text, name)?
-    } else if tensorrt::is(&text) {
-        one(tensorrt::read(files, &text, name)?)
-    } else if serving::is(&text, name) {
-        one(serving::read(&text, name)?)
+        rows(text, name)?
+    } else if tensorrt::is(text) {
+        one(tensorrt::read(files, text, name)?)
+    } else if serving::is(text, name) {
+        one(serving::read(text, name)?)
+    } else if neox::is_setting(text, name) {
+        return Err(neox::unread(name));
     } else {
-        return Err(unread(&text).at(name.to_owned()));
+        return Err(unread(text).at(name.to_owned()));
     };
     for row in &mut found {
         if row.draft.name.is_empty() {
@@ -105,16 +119,7 @@ pub(super) fn is_yaml(file: &str) -> bool {
 }
 
 /// Words by which a configuration is known to be of a program whose jobs are not read.
-const OTHERS: [(&str, &[&str]); 11] = [
-    (
-        "GPT-NeoX",
-        &[
-            "pipe_parallel_size\":",
-            "pipe-parallel-size\":",
-            "model_parallel_size\":",
-            "pipe-parallel-size:",
-        ],
-    ),
+const OTHERS: [(&str, &[&str]); 9] = [
     ("verl", &["actor_rollout_ref"]),
     ("OpenRLHF", &["openrlhf.cli"]),
     ("Axolotl", &["axolotl train", "axolotl.cli.train"]),
@@ -123,7 +128,6 @@ const OTHERS: [(&str, &[&str]); 11] = [
     ("NeMo", &["nemo_run", "nemo.collections", "trainer.num_nodes="]),
     ("MaxText's benchmarks", &["benchmarks.benchmark_runner"]),
     ("MaxText's post-training", &["maxtext.trainers.post_train", "MaxText.sft", "MaxText.rl"]),
-    ("nanotron", &["tp_linear_async_communication"]),
     ("LLM Foundry", &["\nmax_duration:", "llmfoundry"]),
 ];
 
@@ -144,9 +148,8 @@ fn unread(text: &str) -> Error {
         Some(name) => Error::input(format!("this is a configuration of {name}, which is not read"))
             .help("write the job in TOML: model, gpus, layout, batch, sharding, machine"),
         None => Error::input("this file is not a known kind of job").help(
-            "name a config.json, torchtitan's TOML, arguments of Megatron-LM or MaxText, DeepSpeed's JSON, \
-             Accelerate's YAML, that of TRL, LLaMA-Factory or Axolotl, arguments of vLLM, SGLang or \
-             TensorRT-LLM, or a job in TOML",
+    ("MaxText's benchmarks", &["benchmarks.benchmark_runner"]),
+    ("MaxText's post-training", &["maxtext.trainers.post_train", "MaxText.sft", "MaxText.rl"]),
         ),
     }
 }
@@ -300,13 +303,27 @@ fn of_release<'a>(name: &str, widths: &'a Table, own: &str, most: &str) -> Optio
     release.next().map_or_else(|| widths.get(most), |(_, value)| Some(value))
 }
 
+/// The table of models.
+fn table() -> Result<Table> {
+    toml::from_str(MODELS)
+        .map_err(|e| Error::environment(format!("the table of models: {}", e.message())))
+}
+
+/// The first known model with the widths of another, and the size of its vocabulary.
+pub(super) fn of_widths(model: &Transformer) -> Option<(String, u32)> {
+    let widths = |m: &Transformer| (m.layers, m.hidden, m.ffn, m.gated, m.heads, m.attention);
+    let known = |(name, own): (String, Value)| Some((name, self::model(own.as_table()?).ok()?));
+    let mut known = table().ok()?.into_iter().filter_map(known);
+    let (name, same) = known.find(|(_, known)| widths(known) == widths(model))?;
+    Some((name, same.vocab))
+}
+
 /// A model by a name of [`MODELS`], or by that of a repository with the same widths.
 ///
 /// # Errors
 /// It is unknown.
 pub(crate) fn known(name: &str) -> Result<Draft> {
-    let whole: Table = toml::from_str(MODELS)
-        .map_err(|e| Error::environment(format!("the table of models: {}", e.message())))?;
+    let whole = table()?;
     fn names<'a>((key, widths): (&'a String, &'a Value)) -> impl Iterator<Item = &'a str> {
         let names = widths.get("names").and_then(Value::as_array).into_iter().flatten();
         std::iter::once(key.as_str()).chain(names.filter_map(Value::as_str))

@@ -33,6 +33,8 @@ mod maxtext;
 mod megatron;
 mod memory;
 mod model;
+mod nanotron;
+mod neox;
 mod pattern;
 mod room;
 mod row;

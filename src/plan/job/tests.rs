@@ -850,7 +850,7 @@ fn accelerates_yaml_is_read() {
     assert!(refused.contains("name each other"), "{refused}");
 }
 
-/// Configurations that are not read are named: GPT-NeoX's look like JSON and have comments, verl's name a server.
+/// Configurations that are not read are named: verl's name a server.
 #[test]
 fn a_configuration_of_another_program_is_named() {
     for (text, file, name) in [
@@ -879,13 +879,174 @@ fn a_configuration_of_another_program_is_named() {
     }
 }
 
-/// Configurations of GPT-NeoX look like JSON and have comments.
+/// GPT-NeoX's files look like JSON and have comments; one of settings says nothing of a job by itself.
+const NEOX: &str = "{\n  \"pipe-parallel-size\": 4, # stages\n  \"model_parallel_size\": 2,\n  \"num_layers\": 44,
+  \"hidden_size\": 6144,\n  \"num-attention-heads\": 64,\n  \"seq_length\": 2048,\n  \"max_position_embeddings\": 2048,
+  \"pos_emb\": \"rotary\",\n  \"no_weight_tying\": true,\n  \"gpt_j_residual\": true,
+  \"optimizer\": {\"type\": \"Adam\", \"params\": {\"lr\": 0.97e-4}},
+  \"zero_optimization\": {\"stage\": 1, \"overlap_comm\": True},\n  \"train_micro_batch_size_per_gpu\": 4,
+  \"gradient_accumulation_steps\": 32,\n  \"checkpoint_activations\": true,\n  \"fp16\": {\"enabled\": true},\n}\n";
+const SETTINGS: &str =
+    "{\n  \"vocab_file\": \"data/20B_tokenizer.json\",\n  \"save\": \"checkpoints\",\n}\n";
+
+/// Widths, words and states are those of GPT-NeoX-20B (arXiv 2204.06745): 20,554,567,680 parameters.
 #[test]
-fn a_configuration_that_is_not_read_is_named() {
-    let text =
-        "{\n  \"pipe_parallel_size\": 1,\n  # model\n  \"train_micro_batch_size_per_gpu\": 4,\n}";
-    let error = drafts(&OneText(text), &["19M.yml".to_owned()]).unwrap_err().to_string();
-    assert!(error.contains("GPT-NeoX") && error.contains("19M.yml"), "{error}");
+fn gpt_neox_is_read_in_several_files() {
+    let names = ["20B.yml", "local_setup.yml"].map(str::to_owned);
+    let files = Two(&[("20B.yml", NEOX), ("local_setup.yml", SETTINGS)]);
+    for names in [names.clone(), [names[1].clone(), names[0].clone()]] {
+        let found = drafts(&files, &names).unwrap().remove(0).draft;
+        assert_eq!(found.name, "20B.yml");
+        let model = found.model.as_ref().unwrap();
+        assert_eq!((model.params(), model.vocab), (20_554_567_680.0, 50_432));
+        assert!(model.summed_once);
+        let keys = ["tp", "pp", "precision", "recompute", "attention", "overlap", "sharding"];
+        let keys = keys.map(|key| found.get(key).unwrap_or(""));
+        let sharding = "zero1, deepspeed";
+        assert_eq!(keys, ["2", "4", "fp16", "full", "unfused", "none", sharding]);
+        assert!(found.inferred.iter().any(|one| one.starts_with("50277 words")), "{found:?}");
+        let refused = found.job(&Machines::new(&BuiltIn), false).err().unwrap();
+        assert!(refused.what().contains("gpus, machine"), "{refused}");
+    }
+    let on = [("machine", "dgx-a100"), ("gpus", "96")];
+    let twenty = job("20B.yml", NEOX, &on);
+    assert_eq!((twenty.degrees.dp, twenty.global, twenty.micro), (12, Some(1536), 4));
+    let alone =
+        drafts(&OneText(SETTINGS), &["local_setup.yml".to_owned()]).unwrap_err().to_string();
+    assert!(alone.contains("settings of GPT-NeoX, with neither a model nor a layout"), "{alone}");
+    // Of a key in two files the first counts.
+    let twice = Two(&[("a.yml", "seq_length: 1024\nnum_gpus: 8\nnum_nodes: 2\n"), ("b.yml", NEOX)]);
+    let found = drafts(&twice, &["a.yml", "b.yml"].map(str::to_owned)).unwrap().remove(0).draft;
+    assert_eq!(["sequence", "gpus"].map(|key| found.get(key)), [Some("1024"), Some("16")]);
+    assert!(found.inferred.iter().any(|one| one.starts_with("seq_length: in several files")));
+}
+
+/// Attention and the feed-forward part are summed together forward; their inputs' gradients are two sums.
+#[test]
+fn parallel_branches_are_summed_once() {
+    let on = [("machine", "dgx-a100"), ("gpus", "8")];
+    let calls = |text: &str| {
+        let job = job("20B.yml", text.to_owned().leak(), &on);
+        let of_tp = sent(&job).into_iter().filter(|one| one.part == "tp");
+        of_tp.map(|one| one.calls).sum::<f64>() / job.deepest() / job.microbatches()
+    };
+    let after = NEOX.replace("\"gpt_j_residual\": true", "\"gpt_j_residual\": false");
+    // With the forward pass twice: 2 · 1 + 2, and 3 · 2.
+    assert_eq!((calls(NEOX), calls(&after)), (4.0, 6.0));
+    let sequence =
+        |text: &str| text.replace("\"seq_length\"", "\"sequence_parallel\": true, \"seq_length\"");
+    assert_eq!(calls(&sequence(&after)) - calls(&sequence(NEOX)), 3.0);
+}
+
+#[test]
+fn gpt_neoxs_widths_are_its_own() {
+    let of = |more: &str| {
+        let text = format!(
+            "num_layers: 32\nhidden_size: 4096\nnum_attention_heads: 32\npos_emb: rotary\n\
+            no_weight_tying: true\nmake_vocab_size_divisible_by: 1\n{more}"
+        );
+        draft("a.yml", text.leak())
+    };
+    let llama = "norm: rmsnorm\nuse_bias_in_attn_linear: false\nuse_bias_in_mlp: false\nactivation: swiglu\n";
+    // A third of what is written, in multiples: Llama 2's 11,008 channels, and its words by these widths.
+    let seven = of(&format!("{llama}intermediate_size: 32768\nmlp_multiple_of: 256\n"));
+    assert_eq!(seven.model.as_ref().unwrap().params(), 6_738_415_616.0);
+    assert!(seven.inferred.iter().any(|one| one.starts_with("32000 words, as llama2-7b has")));
+    // Llama 3's.
+    let eight = of(&format!(
+        "{llama}intermediate_size: 14336\nmlp_multiple_of: 14336\nnum_kv_heads: 8\n\
+        tokenizer_type: HFTokenizer\nvocab-file: llama3/tokenizer.json\n"
+    ));
+    assert_eq!(eight.model.unwrap().params(), 8_030_261_248.0);
+    let odd = of(&format!("{llama}intermediate_size: 14336\n"));
+    assert_eq!(odd.model.unwrap().ffn, 14336);
+    // Experts over the ranks of TP, of two products each.
+    let experts = of("moe_num_experts: 8\nmodel_parallel_size: 2\nintermediate_size: 12288\n");
+    let model = experts.model.as_ref().unwrap();
+    assert_eq!(model.routed_body(), 32.0 * 8.0 * 2.0 * 4096.0 * 12288.0);
+    assert_eq!(["ep", "etp"].map(|key| experts.get(key)), [Some("2"), Some("1")]);
+    let asked = |more: &str| of(more).asked.join("; ");
+    assert!(
+        asked("attention_config: [[[\"mamba\"], 32]]\n").contains("model (attention_config mamba)")
+    );
+    assert!(asked("num_experts: 4\n").contains("model (num_experts 4)"));
+    assert!(asked("num_kv_heads: auto\n").contains("model (num_kv_heads auto)"));
+    for (more, what) in [
+        ("train_impl: dpo\n", "rewards (dpo)"),
+        (
+            "make_vocab_size_divisible_by: 4294967295\nmodel_parallel_size: 2\nexpansion_factor: 1e300\n",
+            "makes a width of 8589934590",
+        ),
+        // Of a key that is repeated the last counts.
+        ("num_attention_heads: 3\n", "64 channels do not divide into 3 heads"),
+        ("hidden_size: *h\n", "anchors"),
+        ("pipe_parallel_size: 1\nzero_optimization: {stage: 3}\n", "ZeRO 3 in a pipeline"),
+    ] {
+        let text = format!("num_layers: 2\nhidden_size: 64\nnum_attention_heads: 4\n{more}");
+        let error = drafts(&OneText(text.leak()), &["a.yml".to_owned()]).unwrap_err().to_string();
+        assert!(error.contains(what), "{error}");
+    }
+}
+
+/// DeepSpeed's optimizer for bf16 has sums in 32 bits; without a stage another file may say it.
+#[test]
+fn gpt_neox_shards_as_deepspeed_does() {
+    let of = |more: &str| {
+        draft(
+            "a.yml",
+            format!("num_layers: 2\nhidden_size: 64\nnum_attention_heads: 4\n{more}").leak(),
+        )
+    };
+    let keys =
+        |found: &Draft| ["sharding", "overlap"].map(|key| found.get(key).unwrap_or("").to_owned());
+    let wide = ["zero1, deepspeed, gradients in fp32", "none"];
+    let bf16 = "precision: bfloat16\n";
+    assert_eq!(keys(&of(&format!("{bf16}zero_optimization: {{stage: 0}}\n"))), wide);
+    let sums =
+        "data_types: {grad_accum_dtype: fp32}\nzero_optimization: {stage: 1, overlap_comm: true}\n";
+    let found = of(&format!("{bf16}{sums}"));
+    assert_eq!((keys(&found), found.unread.len()), (wide.map(str::to_owned), 0));
+    let plain = "pipe_parallel_size: 0\nzero_optimization: {stage: 1, overlap_comm: true}\n";
+    assert_eq!(keys(&of(&format!("{bf16}{plain}"))), ["zero1, deepspeed", "gradients"]);
+    let early = "zero_optimization: {stage: 2, cpu_offload: true}\n";
+    assert!(of(early).get("sharding").unwrap().ends_with("offload of 1 of the optimizer"));
+    let open = of("fp16: {enabled: true}\n");
+    assert_eq!(keys(&open), ["", ""]);
+    assert_eq!(open.settled().unwrap().get("sharding"), Some("none, deepspeed"));
+}
+
+/// nanotron's YAML: SmolLM3's first stage has 3,075,098,624 parameters (its card's 3B), and gradients summed in 32 bits.
+#[test]
+fn nanotron_is_read() {
+    const SMOL: &str = "general:\n  project: x\nmodel:\n  dtype: bfloat16\n  make_vocab_size_divisible_by: 1
+  model_config:\n    is_qwen2_config: true\n    hidden_size: 2048\n    intermediate_size: 11008
+    num_attention_heads: 16\n    num_hidden_layers: 36\n    num_key_value_heads: 4\n    tie_word_embeddings: true
+    vocab_size: 128256\n    moe_config: null\noptimizer:\n  accumulate_grad_in_fp32: true\n  zero_stage: 0
+  optimizer_factory:\n    name: adamW\nparallelism:\n  dp: 192\n  pp: 1\n  tp: 2\n  tp_mode: REDUCE_SCATTER
+  tp_linear_async_communication: true\n  pp_engine: 1f1b\n  expert_parallel_size: 1\ntokens:\n  sequence_length: 4096
+  micro_batch_size: 3\n  batch_accumulation_per_replica: 1\n";
+    let smol = job("stage1.yaml", SMOL, &[("machine", "dgx-h100")]);
+    assert_eq!(smol.model.params(), 3_075_098_624.0);
+    assert_eq!((smol.degrees.gpus(), smol.global, smol.degrees.sequence), (384, Some(576), true));
+    assert_eq!((smol.sharding.shard, smol.sharding.gradient), (Shard::Nothing, 4.0));
+    assert!(smol.overlap.gradients && smol.overlap.tp && smol.recompute == Recompute::Nothing);
+    let with = |from: &str, to: &str| draft("a.yaml", SMOL.replace(from, to).leak());
+    // With ZeRO the sums follow the passes; without sums in 32 bits all states have 16.
+    let zero = with("zero_stage: 0", "zero_stage: 1");
+    let keys = ["sharding", "overlap"].map(|key| zero.get(key));
+    assert_eq!(keys, [Some("zero1, ddp, gradients in fp32"), Some("tp")]);
+    let narrow = with("accumulate_grad_in_fp32: true", "accumulate_grad_in_fp32: false");
+    assert!(narrow.get("sharding").unwrap().ends_with("states in bf16"));
+    assert_eq!(with("1f1b", "afab").get("schedule"), Some("gpipe"));
+    // Experts have the defaults of their table.
+    let experts = "moe_config: {num_experts: 4, enable_shared_expert: true, layers: [0, 2]}";
+    let found = with("moe_config: null", experts).model.unwrap().experts.unwrap();
+    assert_eq!((found.layers, found.experts, found.top_k), (2, 4, 2));
+    assert_eq!((found.ffn, found.shared), (1408, 5632));
+    let other = with("is_qwen2_config", "is_starcoder2_config");
+    assert!(other.asked.join("").contains("model (is_starcoder2_config"), "{:?}", other.asked);
+    assert!(with("vocab_size: 128256", "vocab_size: x").asked.join("").contains("vocab_size x"));
+    assert_eq!(with("dtype: bfloat16", "dtype: float8").asked, ["precision (model.dtype float8)"]);
 }
 
 /// Of branches with several values the answer says which one counts.
