@@ -979,7 +979,7 @@ fn gpt_neoxs_widths_are_its_own() {
         ),
         // Of a key that is repeated the last counts.
         ("num_attention_heads: 3\n", "64 channels do not divide into 3 heads"),
-        ("hidden_size: *h\n", "anchors"),
+        ("hidden_size: &h 64\n", "anchors"),
         ("pipe_parallel_size: 1\nzero_optimization: {stage: 3}\n", "ZeRO 3 in a pipeline"),
     ] {
         let text = format!("num_layers: 2\nhidden_size: 64\nnum_attention_heads: 4\n{more}");
