@@ -148,8 +148,9 @@ fn unread(text: &str) -> Error {
         Some(name) => Error::input(format!("this is a configuration of {name}, which is not read"))
             .help("write the job in TOML: model, gpus, layout, batch, sharding, machine"),
         None => Error::input("this file is not a known kind of job").help(
-    ("MaxText's benchmarks", &["benchmarks.benchmark_runner"]),
-    ("MaxText's post-training", &["maxtext.trainers.post_train", "MaxText.sft", "MaxText.rl"]),
+            "name a config.json, torchtitan's TOML, arguments of Megatron-LM or MaxText, DeepSpeed's JSON, the YAML of \
+             GPT-NeoX, nanotron or Accelerate, that of TRL, LLaMA-Factory or Axolotl, arguments of vLLM, SGLang or \
+             TensorRT-LLM, or a job in TOML",
         ),
     }
 }
