@@ -296,17 +296,16 @@ fn in_blocks(model: &Transformer, tp: u32, over: u32) -> Result<()> {
         Err(Error::input(what).at("tp").help(help))
     };
     let whole = |ffn: u32, ranks: u32| ffn.is_multiple_of(ranks.saturating_mul(BLOCK));
-    let most = |ffn: u32| (1..=ffn / BLOCK).rev().find(|n| whole(ffn, *n)).unwrap_or(1);
-    if let Some(experts) = model.experts.filter(|e| !whole(e.ffn, over)) {
+    if let Some(experts) = model.experts.filter(|e| over > 1 && !whole(e.ffn, over)) {
         let help = format!(
-            "give each rank whole experts (--enable-expert-parallel, --ep), or at most {} ranks",
-            most(experts.ffn)
+            "give each rank whole experts (--enable-expert-parallel, --ep), or write a tp that divides {}",
+            experts.ffn / BLOCK
         );
         return refuse("an expert", experts.ffn, over, help);
     }
     let dense = f64::from(model.layers) > model.moe_layers();
-    if dense && !whole(model.ffn, tp) {
-        let help = format!("write a tp such as {}", most(model.ffn));
+    if dense && tp > 1 && !whole(model.ffn, tp) {
+        let help = format!("write a tp that divides {}", model.ffn / BLOCK);
         return refuse("a feed-forward part", model.ffn, tp, help);
     }
     Ok(())
