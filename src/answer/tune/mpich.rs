@@ -114,18 +114,22 @@ fn by_ranks(collective: &str, plans: &[&Plan], own: &Node) -> Node {
 
 /// Calls that our algorithms must not receive keep the library's own choice.
 fn guarded(collective: &str, sizes: &Node, own: &Node) -> Node {
-    let test: fn(bool) -> Test = match collective {
+    if collective == "alltoall" {
+        return tests([
+            (Test::InPlace(true), own.clone()),
+            (Test::InPlace(false), sizes.clone()),
+        ]);
+    }
+    let is = |k: &&Named| {
+        let of = |flavour| name(Operation { collective: k.collective, flavour }) == collective;
+        of(Flavour::Plain) || of(Flavour::Block)
+    };
+    let of = || NAMES.iter().filter(is);
+    let test: fn(bool) -> Test = match () {
         // Those that halve abort with user-defined operations.
-        "allreduce" | "reduce" => Test::BuiltIn,
-        // The others reorder.
-        "reduce_scatter" | "reduce_scatter_block" => Test::Commutative,
-        "alltoall" => {
-            return tests([
-                (Test::InPlace(true), own.clone()),
-                (Test::InPlace(false), sizes.clone()),
-            ]);
-        }
-        _ => return sizes.clone(),
+        () if of().any(|k| k.halves) => Test::BuiltIn,
+        () if of().any(|k| k.reorders) => Test::Commutative,
+        () => return sizes.clone(),
     };
     tests([(test(true), sizes.clone()), (test(false), own.clone())])
 }

@@ -284,6 +284,10 @@ impl Policy for Mpich {
         if let (true, Some(why)) = (known.halves, no_halves(call)) {
             return Err(Reason::from(why));
         }
+        // `commutative` in src/mpi/coll/coll_algorithms.txt.
+        if known.reorders && !call.commutative {
+            return Err(Reason::new("not taken for a non-commutative operation"));
+        }
         // `noinplace` in src/mpi/coll/coll_algorithms.txt.
         let is_exchange = call.collective == C::AllToAll && call.in_place;
         if is_exchange && name != IN_TURN {

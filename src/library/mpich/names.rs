@@ -27,14 +27,20 @@ pub(crate) struct Named {
     pub ours: &'static str,
     /// Whether the operation must be predefined, with an element for each rank of a power of two.
     pub halves: bool,
+    /// Whether the operation must commute: MPICH takes another algorithm for one that does not, without a message.
+    pub reorders: bool,
 }
 
 const fn named(collective: C, name: &'static str, ours: &'static str) -> Named {
-    Named { collective, name, ours, halves: false }
+    Named { collective, name, ours, halves: false, reorders: false }
 }
 
 const fn halving(collective: C, name: &'static str, ours: &'static str) -> Named {
-    Named { collective, name, ours, halves: true }
+    Named { halves: true, ..named(collective, name, ours) }
+}
+
+const fn reordering(collective: C, name: &'static str, ours: &'static str) -> Named {
+    Named { reorders: true, ..named(collective, name, ours) }
 }
 
 /// The algorithms that every release has, that may be requested for any call, and that the closed forms
@@ -50,8 +56,8 @@ pub(crate) const NAMES: &[Named] = &[
     named(C::AllGather, "brucks", "bruck"),
     named(C::AllGather, "recursive_doubling", "recursive-doubling"),
     named(C::AllGather, "ring", "ring"),
-    named(C::ReduceScatter, "recursive_halving", "recursive-halving"),
-    named(C::ReduceScatter, "pairwise", "ring"),
+    reordering(C::ReduceScatter, "recursive_halving", "recursive-halving"),
+    reordering(C::ReduceScatter, "pairwise", "ring"),
     named(C::AllToAll, "brucks", "bruck"),
     named(C::AllToAll, "scattered", "direct"),
     named(C::AllToAll, "pairwise", "pairwise"),

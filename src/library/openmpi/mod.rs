@@ -20,7 +20,7 @@ use crate::base::collective::Collective;
 use crate::base::error::{Error, Result};
 use crate::base::quantity::{Bytes, Ratio};
 use crate::model::algorithm::{self, Library, Reason};
-use operations::{Counts, Ours, RULES, Rules, Then, takes_radix};
+use operations::{Counts, Ours, RULES, Rules, Then, WRONG, takes_radix};
 use tables::{ALL, Table};
 
 /// Open MPI 2 and 3.
@@ -314,6 +314,7 @@ impl Policy for OpenMpi {
         let decision =
             Decision { id, segment: 0, fan: 0, radix: self.radix(), rule: String::new() };
         match &fall_backs::settle(rules, &decision, call).1[..] {
+            _ if !call.commutative && rules.reorders(id) => Err(Reason::new(WRONG)),
             [] => Ok(self.alone(call, forced(rules, id, &decision))),
             [turn, ..] => Err(Reason::from(format!("it falls back: {}", turn.why))),
         }
@@ -423,6 +424,9 @@ pub(in crate::library) fn carry_out(
     })?;
     let mut notes: Vec<std::borrow::Cow<'static, str>> = Vec::new();
     notes.extend(in_place(rules, call).map(Into::into));
+    if !call.commutative && rules.reorders(id) {
+        notes.push(format!("{WRONG}: {id} {} combines operands out of order", known.name).into());
+    }
     let segment = fall_backs::segment(decision.segment, call);
     // A split binary tree sends single elements then, which has no price here.
     let has_room = segment.is_some() || known.name == "split_binary_tree";

@@ -300,7 +300,31 @@ pub(in crate::library) fn takes_radix(operation: &str, algorithm: &str) -> bool 
     matches!((operation, algorithm), ("allgather", "bruck") | ("reduce", "knomial"))
 }
 
+/// Why an algorithm that [`Rules::reorders`] is not for an operation that does not commute.
+pub(in crate::library) const WRONG: &str = "wrong results for a non-commutative operation";
+
+/// Whether an algorithm combines operands out of the order of the ranks, without asking whether the operation
+/// commutes: the fixed decisions never choose it for one that does not, but options and rules do. Rabenseifner's and
+/// the halving of equal blocks ask, and fall back.
+///
+/// Source: open-mpi/ompi v3.1.6 to v6.0.x, "Limitations" in `ompi/mca/coll/base/coll_base_allreduce.c` and
+/// `coll_base_reduce_scatter.c`; "only linear and in-order binary tree algorithms are capable of non commutative ops"
+/// in `coll_tuned_decision_fixed.c` (reduce); the order of `ompi_op_reduce` in what came with 6.0.
+fn reorders(operation: &str, algorithm: &str) -> bool {
+    match operation {
+        "allreduce" => matches!(algorithm, "ring" | "segmented_ring" | "allgather_reduce"),
+        "reduce" => !matches!(algorithm, "linear" | "in-order_binary" | "rabenseifner"),
+        "reduce_scatter" => matches!(algorithm, "recursive_halving" | "ring"),
+        _ => false,
+    }
+}
+
 impl Rules {
+    /// Whether the algorithm of this number gives wrong results if the operation does not commute.
+    pub(in crate::library) fn reorders(&self, id: u32) -> bool {
+        self.algorithm(id).is_some_and(|known| reorders(self.name, known.name))
+    }
+
     /// The rules of an operation.
     pub(in crate::library) fn of(operation: Operation) -> Option<&'static Self> {
         let is = |r: &&Self| (r.collective, r.flavour) == (operation.collective, operation.flavour);
