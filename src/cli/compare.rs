@@ -69,7 +69,7 @@ pub(super) struct Args {
     /// The element type of the measured call, such as bf16
     #[arg(long, value_name = "TYPE", hide_short_help = true)]
     dtype: Option<String>,
-    /// The collective of logs that do not name it
+    /// The collective of nccl-tests' rows, where neither a heading nor a command names it
     #[arg(long, value_name = "COLLECTIVE", hide_short_help = true)]
     collective: Option<String>,
     /// Evidence from the run: NCCL's log, env, lspci -vvv, nvidia-smi -q or a topology

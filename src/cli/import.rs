@@ -43,7 +43,7 @@ pub(super) struct Args {
     /// Number of ranks, for logs that do not say it
     #[arg(short, long, visible_aliases = ["ranks", "np"], value_name = "N", allow_hyphen_values = true)]
     n: Option<String>,
-    /// The collective of logs that do not name it
+    /// The collective of nccl-tests' rows, where neither a heading nor a command names it
     #[arg(long, value_name = "COLLECTIVE")]
     collective: Option<String>,
     #[command(flatten)]

@@ -13,6 +13,9 @@
 //! scatter, gather and all-to-all, and of the whole vector elsewhere. Those of a reduce-scatter were of the
 //! whole vector up to 2019, and are of a rank's block since 2019 Update 1. A ping-pong's time is already one way.
 //!
+//! `-multi 1` prints a row for each group of processes and puts a column `Group` in front: such tables are refused, like
+//! those of several groups, and those of IMB-P2P, another program.
+//!
 //! A build with `-DCHECK` ends each row with `defects`, the largest error of its results; the program fails above 0.01
 //! (`TOL` in `src_c/IMB_declare.h`).
 //!
@@ -44,6 +47,10 @@ const USED: &[(&str, Tested)] = &[
     ("Bcast", Tested::Collective(C::Broadcast)),
     ("Barrier", Tested::Collective(C::Barrier)),
 ];
+
+/// Why a run with `-multi` is not used. With `-multi 1` each row begins with the number of its group, also of a single
+/// one.
+const GROUPS: &str = "with -multi, groups of processes run at once and share links";
 
 const ONE_SIDED: &str = "one-sided transfers are neither messages nor collectives";
 
@@ -132,7 +139,7 @@ impl Reader for Table {
             return Ok(Taken::Yes);
         }
         if text.starts_with('(') && text.contains("groups of ") && text.contains("processes each") {
-            self.apart = Some("several groups run at once and share links");
+            self.apart = Some(GROUPS);
             return Ok(Taken::Yes);
         }
         if text.starts_with("MODE:") {
@@ -150,8 +157,14 @@ impl Reader for Table {
             *into = DataType::named(name);
             return Ok(Taken::Yes);
         }
-        if text.starts_with("bytes") || text.starts_with("repetitions") {
-            return self.heading(text, line, log);
+        let grouped =
+            text.strip_prefix("Group").map(|rest| rest.trim_start_matches([' ', '\t', '#']));
+        let columns = grouped.unwrap_or(text);
+        if columns.starts_with("bytes") || columns.starts_with("repetitions") {
+            if grouped.is_some() {
+                self.apart = Some(GROUPS);
+            }
+            return self.heading(columns, line, log);
         }
         // A quotation may keep only the benchmark's name.
         let name = text.trim_end_matches([':', '：']);
@@ -233,7 +246,10 @@ impl Table {
         let why = UNUSED.iter().find(|(name, _)| *name == title).map(|&(_, why)| why);
         let used = USED.iter().find(|(name, _)| *name == title);
         let overlapped = fields.iter().any(|f| f.starts_with("t_ovrl") || f.starts_with("overlap"));
-        let help = "leave it out: only times of single operations are used";
+        let help = match self.apart {
+            Some(GROUPS) => "run it without -multi",
+            _ => "leave it out: only times of single operations are used",
+        };
         if let Some((_, tested)) = used {
             draft.tested = Some(tested.clone());
             if let Tested::Collective(collective) = tested {
@@ -250,7 +266,11 @@ impl Table {
         } else {
             draft.tested = Some(Tested::Other(title.clone()));
         }
+        // Only IMB-P2P adds a rate of messages to these, without decimals, of as many pairs as there are.
+        let is_p2p = self.library.as_deref().is_some_and(|library| library.ends_with("P2P part"))
+            || used.is_some() && fields.contains(&"Msg/sec");
         let why = match (why, used) {
+            _ if is_p2p => Some("the tables of IMB-P2P are not read; IMB-MPI1 has the same test"),
             _ if overlapped => Some("the times overlap computation (t_ovrl)"),
             (Some(why), _) => Some(why),
             (None, None) => self.apart.or(Some("it is not a benchmark of messages or collectives")),
@@ -314,5 +334,45 @@ impl Table {
         let wrong = error.map(|error| u64::from(error > DEFECT));
         draft.rows.push(Raw { dtype, wrong, ..Raw::timed(line.number, size, span) });
         Ok(Taken::Yes)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::measure::logs::{Asked, look};
+
+    /// Why the first table is refused, and what to do.
+    fn refusal(text: &str) -> (String, String) {
+        let log = look(text.as_bytes(), "imb.txt", &Asked::default()).unwrap();
+        assert!(log.tables[0].rows.is_empty());
+        let refused = log.tables[0].refused.clone().unwrap();
+        (refused.what, refused.help)
+    }
+
+    #[test]
+    fn a_column_of_groups_is_not_one_of_sizes() {
+        for (name, after) in [("PingPong", "t[usec]"), ("Multi-Allreduce", "t_max[usec]")] {
+            let text = format!(
+                "# Benchmarking {name}\n# #processes = 2\n        Group       #bytes #repetitions  {after}\n\n\
+                 0            4         1000         3.00\n\n1            4         1000         3.10\n"
+            );
+            let (what, help) = refusal(&text);
+            assert!(what.contains("-multi") && help == "run it without -multi", "{what}");
+        }
+    }
+
+    #[test]
+    fn the_other_program_is_named() {
+        let rows = "# Benchmarking PingPong\n# #processes = 2\n\
+                    #bytes #repetitions      t[usec]   Mbytes/sec      Msg/sec\n\
+                    4         1000         3.00         1.33       333244\n";
+        let head = "# Intel(R) MPI Benchmarks 2019 Update 6, IMB-P2P part\n";
+        for text in [rows.to_owned(), format!("{head}{}", rows.replace("PingPong", "Unirandom"))] {
+            let (what, _) = refusal(&text);
+            assert!(what.contains("IMB-P2P are not read"), "{what}");
+        }
+        let plain = rows.replace("      Msg/sec", "").replace("       333244", "");
+        let log = look(plain.as_bytes(), "imb.txt", &Asked::default()).unwrap();
+        assert_eq!(log.tables[0].rows.len(), 1);
     }
 }

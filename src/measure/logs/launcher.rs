@@ -4,6 +4,7 @@
 //! $ mpirun -np 8 … ./build/all_reduce_perf -b 8 -e 8G -f 2 -g 1
 //! $ mpirun -np 64 --map-by ppr:8:node … osu_allreduce                             on 8 nodes
 //! $ mpirun -np 8 --map-by node -H a:8,b:8 … osu_allreduce                         on 2 nodes, not on 1
+//! $ mpirun -n 2 … osu_allreduce : -n 6 … osu_allreduce                            8 ranks
 //! $ srun -N2 --ntasks-per-node=4 … osu_alltoall
 //! {"resources": [{"type": "node", "count": 128, "with": […]}], "tasks": […]}      Flux, at the end
 //! ```
@@ -127,17 +128,31 @@ impl Launcher {
             STARTERS.iter().any(|s| name == s.trim_end())
         });
         let options = starter.map_or(&[][..], |s| &before[s + 1..]);
-        let (processes, nodes, contrary) =
-            starter.map_or_else(Default::default, |s| started(&name(before[s]), options));
+        let (program, after) = (name(words[at]), &words[at + 1..]);
+        let end = starter.and_then(|_| after.iter().position(|word| *word == ":"));
+        let (processes, nodes, contrary) = match (starter, end) {
+            (None, _) => Started::default(),
+            (Some(s), None) => started(&name(before[s]), options),
+            // Parts of one program run together; each has a number of processes.
+            (Some(s), Some(end)) => {
+                let others = after[end + 1..].split(|word| *word == ":").map(|part| {
+                    let at = part.iter().position(is_program)?;
+                    let same = name(part[at]) == program;
+                    started(&name(before[s]), &part[..at]).0.filter(|_| same)
+                });
+                let first = started(&name(before[s]), options).0;
+                (others.fold(first, |all, part| all?.checked_add(part?)), None, None)
+            }
+        };
         let command = Command {
-            program: name(words[at]),
+            program,
             processes,
             nodes,
             contrary,
             scattered: placing(options) != Placing::Filling
                 || options.iter().any(|option| reorders(option)),
             has_ended: false,
-            arguments: words[at + 1..].iter().map(|&w| w.to_owned()).collect(),
+            arguments: after[..end.unwrap_or(after.len())].iter().map(|&w| w.to_owned()).collect(),
         };
         // IMB prints its own command again, without the launcher.
         let is_again = |known: &Command| {
@@ -218,7 +233,7 @@ fn started(starter: &str, options: &[&str]) -> Started {
     let contrary = each.zip(mapped).filter(|(each, mapped)| each != mapped);
     let each = each.or(mapped);
     let hosts = || read(options, &["-H", "-host", "--host", "-hosts"], Hosts::named);
-    let all = value(&["-np", "--np", "-n"]);
+    let all = value(&["-np", "--np", "-n", "--n"]);
     let nodes = all.filter(|_| contrary.is_none()).and_then(|all| match each {
         Some(each) => full_nodes(all, each),
         None => hosts()?.taken(all, placing(options)),
@@ -387,6 +402,30 @@ mod tests {
         assert_eq!(told("mpirun -np 4 python run.py"), None);
         let two = told("mpirun -np 2 a : -np 4 ./all_reduce_perf").unwrap();
         assert_eq!(two.1, None);
+    }
+
+    #[test]
+    fn parts_of_one_program_add_up() {
+        for (text, expected) in [
+            ("mpirun -n 2 ./osu_allreduce : -n 6 ./osu_allreduce", Some(8)),
+            (
+                "mpirun -n 2 ./osu_allreduce -i 9 : -n 2 x/osu_allreduce : -n 1 osu_allreduce",
+                Some(5),
+            ),
+            ("mpiexec -host a -n 4 ./osu_allreduce : -host b -n 4 ./osu_allreduce", Some(8)),
+            ("aprun -n 64 -N 32 ./osu_allreduce : -n 8 ./x", None),
+            ("mpirun -n 2 ./osu_allreduce : ./osu_allreduce", None),
+            ("mpirun --n 8 ./osu_allreduce", Some(8)),
+            ("mpirun --n=8 ./osu_allreduce", Some(8)),
+            ("mpirun -H a,b,c,d ./osu_allreduce", None),
+        ] {
+            assert_eq!(told(text).unwrap().1, expected, "{text}");
+        }
+        let mut launcher = Launcher::default();
+        launcher.take("mpirun -n 4 -N 2 ./osu_latency -i 9 : -n 4 -N 2 ./osu_latency", &mut []);
+        let command = launcher.command.unwrap();
+        assert_eq!((command.nodes, command.argument(&["-i"])), (None, Some(9)));
+        assert_eq!(command.arguments, ["-i", "9"]);
     }
 
     #[test]

@@ -249,6 +249,8 @@ const HEADS: [&str; 10] = [
 fn before_head(text: &str) -> Option<&str> {
     let (before, after) = text.split_once('#')?;
     let after = after.trim_start_matches(['#', ' ']);
+    // The first column of IMB's tables with -multi 1.
+    let before = before.trim_end().strip_suffix("Group").unwrap_or(before);
     HEADS.iter().any(|head| after.starts_with(head)).then_some(before)
 }
 

@@ -364,7 +364,7 @@ pub struct Table {
     pub tested: Tested,
     /// N, if known.
     pub ranks: Option<u32>,
-    /// The source of N: `list of devices`, `command`, `job description`, `#processes`, `column`,
+    /// The source of N: `list of devices`, `command`, `job description`, `#processes`, `pairs`, `column`,
     /// `columns`, `kind of test`, or `--n` if the user set it.
     pub ranks_by: Option<&'static str>,
     /// Whether the log says that several ranks run on one GPU.
@@ -566,6 +566,9 @@ pub fn look_at(mut input: Input, file: &str, asked: &Asked) -> Result<Imported> 
             if taken != Taken::No {
                 break;
             }
+        }
+        if taken == Taken::No && line.is_numeric() && log.tables.is_empty() {
+            hints.take(&line);
         }
         if taken == Taken::No && !line.is_numeric() {
             if let Some(command) = log.launcher.take(line.text, &mut log.tables) {

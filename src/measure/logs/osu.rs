@@ -56,7 +56,6 @@ pub(super) struct Table {
     /// The title of the current test, and its line.
     title: Option<(usize, String)>,
     dtype: Option<DataType>,
-    pairs: Option<u32>,
     open: bool,
     /// The number of fields in the rows so far.
     fields: usize,
@@ -88,9 +87,16 @@ impl Reader for Table {
             return Ok(Taken::Yes);
         }
         if let Some((_, rest)) = text.split_once("[ pairs: ") {
-            self.pairs = rest.split_ascii_whitespace().next().and_then(|n| n.parse().ok());
-            if let Some(draft) = log.last().filter(|_| self.pairs.is_some_and(|n| n > 1)) {
-                draft.warn("the rate is the sum over several pairs");
+            let pairs = rest.split_ascii_whitespace().next().and_then(|n| n.parse::<u32>().ok());
+            let Some(draft) = log.last() else { return Ok(Taken::Yes) };
+            if draft.ranks.is_empty() {
+                draft.ranks.extend(pairs.and_then(|n| n.checked_mul(2)).map(|n| (n, "pairs")));
+            }
+            if rest.contains("window size: varied") {
+                draft.refuse(
+                    "the table of a varied window (-V) has a column for each window, and is not read",
+                    "run it without -V",
+                );
             }
             return Ok(Taken::Yes);
         }
@@ -119,6 +125,13 @@ impl Table {
         let collective = COLLECTIVES.iter().find(|(name, _)| what == *name);
         let mut call = String::new();
         match (what, collective) {
+            _ if title.starts_with("OMB Python") => {
+                draft.tested = Some(Tested::Other(what.to_owned()));
+                draft.refuse(
+                    "the tables of OMB-Py, the tests in Python, are not read",
+                    "run the test in C, such as osu_allreduce",
+                );
+            }
             _ if over.starts_with("MPI_") || over.contains("SHMEM") || over.contains("UPC") => {
                 refuse(&mut draft, "one-sided transfers are neither messages nor collectives");
             }
@@ -200,12 +213,13 @@ impl Table {
         let foreign = text.split('(').skip(1).filter_map(|rest| rest.split(')').next()).find(|u| {
             !matches!(*u, "us" | "MB/s" | "%") && u.chars().all(|c| c.is_alphabetic() || c == '/')
         });
-        if let Some(unit) = foreign {
+        if let Some(unit) = foreign.filter(|_| draft.refused.is_none()) {
             let what = format!("the table's unit `{unit}` is not one of OSU's, us and MB/s");
             return Err(Refused::at(line.number, what).help("give the unchanged output of OSU"));
         }
         let is_rate = text.contains("MB/s");
         match &draft.tested {
+            _ if draft.refused.is_some() => {}
             Some(Tested::Rate { .. }) if !is_rate => {
                 return Err(Refused::at(line.number, "a bandwidth test without MB/s"));
             }
@@ -278,5 +292,39 @@ pub(super) fn size_is(collective: C) -> SizeIs {
         C::AllGather | C::Scatter | C::Gather => SizeIs::PerRank,
         C::AllToAll => SizeIs::PerPeer,
         _ => SizeIs::Total,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::measure::logs::{Asked, Table, look};
+
+    fn only(text: &str) -> Table {
+        look(text.as_bytes(), "osu.txt", &Asked::default()).unwrap().tables.remove(0)
+    }
+
+    const RATES: &str = "# OSU MPI Multiple Bandwidth / Message Rate Test v7.1\n\
+                         # [ pairs: 4 ] [ window size: 64 ]\n\
+                         # Size                  MB/s          Messages/s\n\
+                         1                         4.00          3999600.04\n";
+
+    #[test]
+    fn pairs_are_twice_as_many_ranks() {
+        let started = only(&format!("$ mpirun -np 8 ./osu_mbw_mr\n{RATES}"));
+        let alone = only(RATES);
+        assert_eq!((alone.ranks, alone.ranks_by), (Some(8), Some("pairs")));
+        assert!(alone.refused.is_some() && alone.refused == started.refused);
+        let one = only(&RATES.replace("pairs: 4", "pairs: 1"));
+        assert_eq!((one.ranks, one.refused.is_none(), one.rows.len()), (Some(2), true, 1));
+    }
+
+    #[test]
+    fn what_is_not_read_is_named() {
+        let varied = RATES.replace("window size: 64", "window size: varied");
+        let python = "# OMB Python MPI Allreduce Test\n# Size (B)      Latency (us)\n4     5.10\n";
+        for (text, name) in [(&*varied, "-V"), (python, "OMB-Py")] {
+            let refused = only(text).refused.unwrap();
+            assert!(refused.what.contains(name), "{}", refused.what);
+        }
     }
 }

@@ -22,6 +22,12 @@ const HINTS: &[(&str, &str, &str)] = &[
         "the file has only an average over sizes, which measures nothing: it depends on the sizes",
         "give the table of all_reduce_perf, not its last line",
     ),
+    (
+        "Bus Bandwidth, GB/s",
+        "the table is that of UCC's ucc_perftest, which is not read",
+        "run the same collective in a benchmark that is: osu_allreduce, IMB-MPI1, or a CSV of collective, ranks, bytes, \
+         time_us",
+    ),
     ("{\"t\":\"hdr\"", "the file holds samples, not a log", "give it to `collcost fit` unchanged"),
 ];
 
@@ -29,12 +35,18 @@ const HINTS: &[(&str, &str, &str)] = &[
 #[derive(Debug, Default)]
 pub(super) struct Hints {
     found: Option<(usize, usize)>,
-    /// Whether there is a line.
+    /// Whether there is a line of words.
     any: bool,
+    /// The first line that begins with a number.
+    row: Option<usize>,
 }
 
 impl Hints {
     pub fn take(&mut self, line: &Line) {
+        if line.is_numeric() {
+            self.row.get_or_insert(line.number);
+            return;
+        }
         self.any = true;
         let known = self.found.map_or(HINTS.len(), |(hint, _)| hint);
         if let Some(hint) = HINTS[..known].iter().position(|(mark, ..)| line.text.contains(mark)) {
@@ -47,13 +59,42 @@ impl Hints {
             let (_, what, help) = HINTS[hint];
             return Error::input(what).at(format!("{file}:{line}")).help(help);
         }
-        if !self.any {
-            return Error::input("the file is empty").at(file).help("give the benchmark's output");
+        match (self.any, self.row) {
+            (true, _) => {}
+            (false, None) => {
+                let empty = Error::input("the file is empty").at(file);
+                return empty.help("give the benchmark's output");
+            }
+            (false, Some(row)) => {
+                return Error::input("rows without a heading: nothing says what their columns are")
+                    .at(format!("{file}:{row}"))
+                    .help("give the benchmark's whole output, with its title and the heading of its columns");
+            }
         }
         let ids: Vec<&str> = FORMATS.iter().map(|f| f.id).collect();
         Error::input("the file contains no table of a known benchmark").at(file).help(format!(
             "known: {}, and nccl-tests' JSON (-J); give the output with its headings",
             ids.join(", ")
         ))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::measure::logs::{Asked, look};
+
+    #[test]
+    fn what_a_file_lacks_or_is_instead_is_said() {
+        let ucc = "Collective:             Allreduce\n\n       Count        Size                Time, us     \
+                   \x20                Bus Bandwidth, GB/s\n   128  512  4.97  4.46  5.36  0.18  0.20  0.17\n";
+        for (text, what) in [
+            ("", "the file is empty"),
+            ("\n4       5.10\n1024    9.10\n", "rows without a heading"),
+            ("4       5.10\nsomething\n", "no table of a known benchmark"),
+            (ucc, "ucc_perftest"),
+        ] {
+            let error = look(text.as_bytes(), "log.txt", &Asked::default()).unwrap_err();
+            assert!(error.what().contains(what), "{text}: {}", error.what());
+        }
     }
 }
