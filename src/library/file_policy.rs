@@ -99,6 +99,16 @@ impl OpenMpi {
             return Ok(Choice { rule: format!("{why}: {}", choice.rule), ..choice });
         };
         let at = format!("{}:{}", self.file, rule.line.0);
+        let last = self.version.last(rules.name, rules.algorithms.len());
+        if rule.algorithm as usize > last {
+            let (name, id, release) = (rules.name, rule.algorithm, self.version.name());
+            return Err(Error::input(format!("{name} has no algorithm {id} in Open MPI {release}"))
+                .at(at)
+                .help(format!(
+                    "its first call fails there; files without a version are taken as {release}'s: 5.0.7 and later \
+                     also read rule-file-version-1 in front"
+                )));
+        }
         let from = match coll.map(dynamic::Coll::counts) {
             Some(Counts::Nothing) => "the first rule, for any size".to_owned(),
             Some(Counts::Block) => format!("from {} bytes of each rank on", rule.from.0),

@@ -251,26 +251,34 @@ fn open_mpi_5_says_that_han_stands_before_it() {
     }
 }
 
-/// coll_tuned_allgather_decision.c of v5.0.9; v4.1.8 ends with `two_proc`. 6.0 adds one more.
+/// coll_tuned_allgather_decision.c of v5.0.9; v4.1.8 ends with `two_proc`.
 #[test]
 fn a_rules_file_may_name_what_later_releases_have() {
     let choice = |file_of: &str, collective| {
         let call = chars(collective, 8, 1 << 20);
         file(file_of).choose(&call).map(|choice| (choice.name.into_owned(), choice.runs))
     };
-    let (name, runs) = choice("1\n0\n1\n2\n1\n0 7 0 0\n", C::AllGather).unwrap();
+    let (name, runs) =
+        choice("rule-file-version-1\n1\n0\n1\n2\n1\n0 7 0 0\n", C::AllGather).unwrap();
     assert!(name == "sparbit" && matches!(runs, Runs::Parts(_)), "{runs:?}");
-    let (name, runs) = choice("1\n0\n1\n2\n1\n0 8 0 0\n", C::AllGather).unwrap();
-    assert!(name == "direct" && matches!(runs, Runs::Unpriced(_)), "{runs:?}");
-    let (name, runs) = choice("1\n11\n1\n2\n1\n0 8 0 0\n", C::Reduce).unwrap();
-    assert!(name == "knomial" && matches!(runs, Runs::Unpriced(_)), "{runs:?}");
+    // Without a version it is taken as a file for 4.1.
+    let error = choice("1\n0\n1\n2\n1\n0 7 0 0\n", C::AllGather).unwrap_err().to_string();
+    assert!(
+        error.contains("rules:6") && error.contains("no algorithm 7 in Open MPI 4.1"),
+        "{error}"
+    );
     let vector = Call { flavour: Flavour::Vector, ..chars(C::AllGather, 8, 1 << 20) };
-    assert_eq!(file("1\n1\n1\n2\n1\n0 6 0 0\n").choose(&vector).unwrap().name, "sparbit");
+    let versioned = file("rule-file-version-1\n1\n1\n1\n2\n1\n0 6 0 0\n");
+    assert_eq!(versioned.choose(&vector).unwrap().name, "sparbit");
+    assert!(file("1\n1\n1\n2\n1\n0 6 0 0\n").choose(&vector).is_err());
     assert!(policy("openmpi@4.1", &site()).unwrap().force(&vector, "sparbit").is_err());
     assert!(policy("openmpi@5.0", &site()).unwrap().force(&vector, "sparbit").is_ok());
-    let (name, _) = choice("1\n2\n1\n2\n1\n0 7 0 0\n", C::AllReduce).unwrap();
-    assert_eq!(name, "allgather_reduce");
-    assert!(read_rules("1\n2\n1\n2\n1\n0 8 0 0\n", "rules").is_err());
+    // 6.0, which has these, reads JSON.
+    for text in
+        ["1\n0\n1\n2\n1\n0 8 0 0\n", "1\n11\n1\n2\n1\n0 8 0 0\n", "1\n2\n1\n2\n1\n0 7 0 0\n"]
+    {
+        assert!(read_rules(text, "rules").is_err(), "{text}");
+    }
     // 4.1 cannot be told to run them.
     let call = chars(C::AllGather, 8, 1 << 20);
     assert!(policy("openmpi@4.1", &site()).unwrap().force(&call, "sparbit").is_err());

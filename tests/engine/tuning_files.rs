@@ -511,7 +511,7 @@ fn line() -> Line {
 }
 
 fn message_rules(coll: Coll) -> impl Strategy<Value = Vec<MessageRule>> {
-    let most = coll.algorithms().len() as u32;
+    let most = coll.in_numbers().len() as u32;
     let rule =
         (1..1_u64 << 40, 0..=most, 0..9_u32, 0..1_u64 << 31, proptest::option::of(0..99_u32));
     proptest::collection::vec(rule, 0..5).prop_map(|rules| {

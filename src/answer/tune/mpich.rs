@@ -115,10 +115,7 @@ fn by_ranks(collective: &str, plans: &[&Plan], own: &Node) -> Node {
 /// Calls that our algorithms must not receive keep the library's own choice.
 fn guarded(collective: &str, sizes: &Node, own: &Node) -> Node {
     if collective == "alltoall" {
-        return tests([
-            (Test::InPlace(true), own.clone()),
-            (Test::InPlace(false), sizes.clone()),
-        ]);
+        return tests([(Test::InPlace(true), own.clone()), (Test::InPlace(false), sizes.clone())]);
     }
     let is = |k: &&Named| {
         let of = |flavour| name(Operation { collective: k.collective, flavour }) == collective;

@@ -312,3 +312,24 @@ impl Policy for Mpich {
 fn variable(operation: Operation, what: &str, value: impl std::fmt::Display) -> String {
     format!("{}={value}", named(operation, what))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::library::{Site, policy};
+
+    /// v4.2.3 `coll_algorithms.txt`: `restrictions: commutative`.
+    #[test]
+    fn what_reorders_is_not_advised_for_an_operation_that_does_not_commute() {
+        let mpich = policy("mpich@4", &Site::default()).unwrap();
+        for flavour in [Flavour::Plain, Flavour::Block] {
+            let call = Call { flavour, ..Call::new(C::ReduceScatter, 8, Bytes(64 << 10)) };
+            for algorithm in ["recursive-halving", "ring"] {
+                assert!(mpich.force(&call, algorithm).is_ok(), "{algorithm}");
+                let own = Call { commutative: false, builtin_op: false, ..call };
+                let why = mpich.force(&own, algorithm).unwrap_err().to_string();
+                assert_eq!(why, "not taken for a non-commutative operation", "{algorithm}");
+            }
+        }
+    }
+}

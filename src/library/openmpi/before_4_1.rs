@@ -9,18 +9,18 @@ use crate::base::collective::Collective as C;
 use crate::base::quantity::Bytes;
 use crate::library::{Call, Flavour};
 
-/// How many of an operation's algorithms a release before 4.1 has: the first ones.
+/// How many of an operation's algorithms a release before 4.1 has at most: the first ones.
 ///
 /// Source: open-mpi/ompi v2.0.4, v3.1.6 and v4.0.7, `ompi/mca/coll/tuned/coll_tuned_*_decision.c`.
-pub(super) fn algorithms(rules: &Rules, version: Version) -> usize {
+pub(super) fn algorithms(operation: &str, version: Version) -> usize {
     let old = version == Version::V3;
-    match rules.name {
+    match operation {
         "allreduce" if old => 5,
         "bcast" | "reduce" if old => 6,
         "reduce_scatter" if old => 3,
         "reduce_scatter_block" if old => 0,
         "scatter" => 2,
-        _ => rules.algorithms.len(),
+        _ => usize::MAX,
     }
 }
 

@@ -117,20 +117,7 @@ const COUNTS_BEFORE_4_1: &str =
 impl OpenMpi {
     /// The number of the last algorithm that this release has for an operation; 0: none.
     fn last(&self, rules: &Rules) -> u32 {
-        // Rules files may name what later releases have.
-        let all = match (rules.name, self.version) {
-            (_, Version::V60) => rules.algorithms.len(),
-            ("allgather", Version::V50) => 7,
-            ("allgatherv", Version::V50) | ("allgather" | "allreduce", _) => 6,
-            ("allgatherv", _) => 5,
-            ("reduce", _) => 7,
-            _ => rules.algorithms.len(),
-        };
-        let last = match self.version {
-            Version::V3 | Version::V40 => before_4_1::algorithms(rules, self.version).min(all),
-            Version::V41 | Version::V50 | Version::V60 => all,
-        };
-        last as u32
+        self.version.last(rules.name, rules.algorithms.len()) as u32
     }
 
     fn decide(&self, rules: &'static Rules, call: &Call) -> Decision {
@@ -161,6 +148,22 @@ impl Version {
             Self::V41 => "4.1",
             Self::V50 => "5.0",
             Self::V60 => "6.0",
+        }
+    }
+
+    /// How many of `all` algorithms of an operation it has: the first ones. Rules in JSON may name what 6.0 adds.
+    pub(in crate::library) fn last(self, operation: &str, all: usize) -> usize {
+        let up_to = match (operation, self) {
+            (_, Self::V60) => all,
+            ("allgather", Self::V50) => 7,
+            ("allgatherv", Self::V50) | ("allgather" | "allreduce", _) => 6,
+            ("allgatherv", _) => 5,
+            ("reduce", _) => 7,
+            _ => all,
+        };
+        match self {
+            Self::V3 | Self::V40 => before_4_1::algorithms(operation, self).min(up_to),
+            Self::V41 | Self::V50 | Self::V60 => up_to,
         }
     }
 

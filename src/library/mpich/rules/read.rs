@@ -255,6 +255,12 @@ fn test(collective: &str, name: &str, line: usize) -> Result<Test, Refused> {
         Refused::at(line, format!("`{name}` is not a test"))
             .help(format!("MPICH stops there; known: {}", NAMES.join(", ")))
     };
+    if name.starts_with("composition=") {
+        let what = format!("`{name}` is of a file that chooses compositions, which is not read");
+        let help = "that file is for MPIR_CVAR_CH4_COLL_SELECTION_TUNING_JSON_FILE: give the one for \
+                    MPIR_CVAR_COLL_SELECTION_TUNING_JSON_FILE, which chooses algorithms";
+        return Err(Refused::at(line, what).help(help).unsupported());
+    }
     let end = name.find(['<', '=']).unwrap_or(name.len());
     let (subject, rest) = name.split_at(end);
     let yes = match rest {
@@ -412,6 +418,13 @@ mod tests {
         for (text, line, what) in [
             (bcast(&format!("{{\"avg_msg_size<=4\": {x}}}")), 3, "no test is true for all"),
             (bcast(&format!("{{\"any\": {x}, \"comm_size=any\": {x}}}")), 3, "tests follow one"),
+            (
+                bcast(
+                    "{\"comm_size=any\": {\"composition=MPIDI_Bcast_intra_composition_alpha\": {}}}",
+                ),
+                3,
+                "`composition=MPIDI_Bcast_intra_composition_alpha` is of a file that chooses compositions",
+            ),
             (bcast(&format!("{{\"comm_sizes=any\": {x}}}")), 3, "`comm_sizes=any` is not a test"),
             (
                 bcast(&format!("{{\"avg_msg_size<=4294967296\": {x}, \"any\": {x}}}")),

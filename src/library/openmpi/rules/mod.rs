@@ -8,6 +8,7 @@ pub(in crate::library) mod json;
 pub(in crate::library) mod read;
 pub(in crate::library) mod write;
 
+use super::Version;
 use super::operations::Counts;
 use crate::base::quantity::Bytes;
 use crate::library::tuning_file::Line;
@@ -180,6 +181,13 @@ impl Coll {
         COLLECTIVES[usize::from(self.0)].1
     }
 
+    /// Those of them that files of numbers may request: 6.0, which has more, reads JSON instead.
+    #[must_use]
+    pub fn in_numbers(self) -> &'static [&'static str] {
+        let all = self.algorithms();
+        &all[..Version::V50.last(self.name(), all.len()).min(all.len())]
+    }
+
     /// The name of the algorithm of that number; `default` is 0, the library's own decision.
     #[must_use]
     pub fn algorithm(self, number: u32) -> Option<&'static str> {
@@ -298,5 +306,13 @@ mod tests {
         assert_eq!(Coll::named("allreduce").unwrap().algorithm(6), Some("rabenseifner"));
         assert_eq!(Coll::named("allreduce").unwrap().algorithm(99), None);
         assert_eq!(Coll::numbered(16), None);
+    }
+
+    /// v5.0.9 and v5.0.10 `coll_tuned_*_decision.c`.
+    #[test]
+    fn files_of_numbers_name_what_5_0_has() {
+        let last = |name: &str| Coll::named(name).unwrap().in_numbers().len();
+        assert_eq!([last("allgather"), last("allgatherv"), last("allreduce")], [7, 6, 6]);
+        assert_eq!([last("reduce"), last("bcast"), last("scan"), last("gatherv")], [7, 9, 2, 0]);
     }
 }

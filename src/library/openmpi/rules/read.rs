@@ -180,8 +180,8 @@ impl Words {
         let from = Bytes(self.number("size of a message")?);
         let line = Line(self.line);
         let algorithm = self.int("number of an algorithm")?;
-        if collective.algorithm(algorithm).is_none() {
-            let names = (1..).zip(collective.algorithms());
+        if algorithm as usize > collective.in_numbers().len() {
+            let names = (1..).zip(collective.in_numbers());
             let known: Vec<_> = names.map(|(number, name)| format!("{number} {name}")).collect();
             let what = format!("{} has no algorithm {algorithm}", collective.name());
             return Err(Refused::at(self.line, what)
@@ -245,6 +245,9 @@ mod tests {
             ("1\n7 1\n4 1\n0 -1 0 0\n", 4, "`-1` is not a whole number"),
             ("1\n7 1\n010 1\n0 3 0 0\n", 3, "`010` begins with a zero"),
             ("1\n7 1\n4 1\n0 99 0 0\n", 4, "bcast has no algorithm 99"),
+            ("1\n2 1\n4 1\n0 7 0 0\n", 4, "allreduce has no algorithm 7"),
+            ("1\n0 1\n4 1\n0 8 0 0\n", 4, "allgather has no algorithm 8"),
+            ("rule-file-version-1\n1\n11 1\n4 1\n0 8 0 0\n", 5, "reduce has no algorithm 8"),
             ("1\n5 1\n4 1\n0 1 0 0\n", 2, "rules have no effect on collective 5"),
             ("2\n7 1\n4 1\n0 1 0 0\n7 1\n4 1\n0 1 0 0\n", 5, "bcast already has rules"),
             (
