@@ -251,6 +251,12 @@ pub(super) fn no_network(ranks: u32) -> Error {
 }
 
 impl Fabric {
+    /// Whether it is a network without the links inside nodes: unless nodes are given, every rank is one.
+    #[must_use]
+    pub fn is_network_alone(&self) -> bool {
+        self.node.is_none() && self.tiers[0].kind == TierKind::Network
+    }
+
     /// One tier of equal links.
     #[must_use]
     pub fn flat(alpha: Seconds, bandwidth: Bandwidth) -> Self {

@@ -130,6 +130,8 @@ pub const DEFAULT_CHOSEN: &str = "default";
 pub struct Origin {
     /// α.
     pub alpha: Option<How>,
+    /// The low end of the profile's α, if it states one.
+    pub least_alpha: Option<Seconds>,
     /// The rate.
     pub bandwidth: Option<How>,
     /// The rate before the efficiency, the efficiency, and how that was obtained.
@@ -222,6 +224,7 @@ impl Machine {
         let how = |m: &Option<Measured<Seconds>>| m.as_ref().map(|m| m.how);
         let origins = profile.tiers.iter().map(|tier| Origin {
             alpha: how(&tier.alpha),
+            least_alpha: tier.alpha.as_ref().and_then(|alpha| alpha.low),
             bandwidth: tier.bandwidth.as_ref().map(|b| b.how),
             efficiency: tier
                 .efficiency
@@ -728,9 +731,26 @@ impl Query {
 }
 
 impl Machine {
-    /// Whether each rank is its own node by default: for a network without node links.
+    /// Whether each rank is its own node by default.
     fn alone_on_nodes(&self) -> bool {
-        self.fabric.node.is_none() && self.fabric.tiers[0].kind == TierKind::Network
+        self.fabric.is_network_alone()
+    }
+
+    /// The rates, with each α at the low end of what the profile knows of it: of an assumed one without such an end
+    /// nothing. What a person gave stays as it is.
+    pub(crate) fn fabric_at_least_alpha(&self) -> Fabric {
+        let mut fabric = self.fabric.clone();
+        for (tier, origin) in fabric.tiers.iter_mut().zip(&self.origins) {
+            let least = match (origin.alpha, origin.least_alpha) {
+                (None, _) => None,
+                (Some(_), Some(least)) => Some(least),
+                (Some(how), None) => (how == How::Assumed).then_some(Seconds(0.0)),
+            };
+            if let (Some(alpha), Some(least)) = (tier.link.alpha, least) {
+                tier.link.alpha = Some(Seconds(alpha.0.min(least.0)));
+            }
+        }
+        fabric
     }
 
     /// Several ranks on each node of a network alone share its ports, one if not more were given, and the
@@ -833,9 +853,17 @@ impl Layout {
                     .help("give two of the three; the third follows"))
             }
             (Some(n), Some(nodes), None) if n % nodes != 0 => {
+                // With one less on some nodes, the ranks of a full node say it.
+                let each = n.div_ceil(nodes);
+                let uneven = match n.div_ceil(each) == nodes {
+                    true => {
+                        format!(", or give those of a full node instead: --gpus-per-node {each}")
+                    }
+                    false => String::new(),
+                };
                 Err(Error::input(format!("{n} ranks do not divide over {nodes} nodes"))
                     .at(format!("--n {n} --nodes {nodes}"))
-                    .help(format!("use a multiple of {nodes} ranks")))
+                    .help(format!("use a multiple of {nodes} ranks{uneven}")))
             }
             (Some(n), Some(nodes), _) => Ok((n, n / nodes)),
             // All ranks on one node would leave nothing to do for a network, unless it is asked for.

@@ -657,7 +657,11 @@ fn ruled(
     if impossible.is_some() {
         health = Health::TooFast;
     }
-    let side = shape::side(&points, health);
+    let mut side = shape::side(&points, health);
+    // What cannot be is a call of one size, wherever the others are in their bands.
+    if let Some((size, _)) = impossible.as_ref().filter(|_| side != Some(Side::Both)) {
+        side = shape::side_of(&points, *size);
+    }
     if facts.wrong > 0 {
         health = Health::WrongResults;
     }
@@ -830,8 +834,8 @@ fn is_apart(query: &Query) -> bool {
 /// The size whose time is impossible, and why: no algorithm is that fast on the machine.
 fn impossible((query, run_by): (&Query, RunBy), points: &[Point]) -> Option<(Bytes, String)> {
     let shape = &query.shape;
-    // A bound holds for what NICs carry, even if less was ever reached.
-    let mut fabric = query.machine.fabric.clone();
+    // A bound holds for what NICs carry, even if less was ever reached, and for the least α that is known of the machine.
+    let mut fabric = query.machine.fabric_at_least_alpha();
     if let (Some(tier), Some(nic)) = (fabric.tiers.last_mut(), plateau::nic(&query.machine))
         && query.placement.nodes() > 1
         && tier.link.bandwidth.is_some_and(|reached| reached < nic.rate)
@@ -990,4 +994,37 @@ fn above_the_link(
         _ => "only in-network reduction (SHARP) or faster links than these can do that",
     };
     Some(format!("busbw of {} is above {what} ({link}): {why}", Bandwidth(most)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::machine::query::{Given, Layout, Machine};
+    use crate::model::formula::Params;
+
+    /// The verdict on all-reduces of 16 hosts on the network.
+    fn verdict(times: &[(u64, f64)], alpha: Option<Seconds>) -> Verdict {
+        let given = Given { alpha, ..Given::default() };
+        let profile = Profile::builtin("ib-hdr").unwrap();
+        let machine = Machine::on(&profile, "test", &given, Collective::AllReduce).unwrap();
+        let layout = Layout { ranks: std::num::NonZeroU32::new(16), ..Layout::default() };
+        let query = Query::new(machine, Collective::AllReduce, Bytes(0), layout, Params::default())
+            .unwrap();
+        let times: Vec<_> = times.iter().map(|&(m, us)| (Bytes(m), Seconds(us * 1e-6))).collect();
+        let facts = Facts { run_by: Some(RunBy::Hosts), ..Facts::default() };
+        judge(&Registry::builtin(), &query, None, false, &times, &facts).unwrap()
+    }
+
+    /// Published times of OSU on Lassen: four messages at the low end of the profile's α take 5.24 µs.
+    #[test]
+    fn a_time_above_the_low_end_of_alpha_is_possible() {
+        let times = [(4, 4.76), (64, 4.73), (1024, 6.70)];
+        let seen = verdict(&times, None);
+        assert!(seen.health != Health::TooFast && seen.ruling != Ruling::Ill, "{seen:?}");
+        // An α that a person gives is taken at its word, and the side is that of the size that cannot be.
+        let given = verdict(&times, Some(Seconds(1.57e-6)));
+        assert_eq!((given.health, given.side), (Health::TooFast, Some(Side::Latency)), "{given:?}");
+        let less = verdict(&[(4, 2.0), (64, 2.1), (1024, 6.70)], None);
+        assert_eq!((less.ruling, less.side), (Ruling::Ill, Some(Side::Latency)), "{less:?}");
+    }
 }

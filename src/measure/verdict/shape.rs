@@ -98,7 +98,7 @@ pub(super) fn side(points: &[Point], health: Health) -> Option<Side> {
         Health::TooFast => -1.0,
         Health::Slow | Health::WrongResults => 1.0,
     };
-    if points.windows(2).all(|w| w[0].size == w[1].size) {
+    if is_one_size(points) {
         return None;
     }
     // Bytes decide the largest size most: if that is as expected, what is off below it are middle sizes.
@@ -123,6 +123,22 @@ pub(super) fn side(points: &[Point], health: Health) -> Option<Side> {
             if sign * errors.0 > sign * errors.1 { Side::Latency } else { Side::Bandwidth }
         }
     })
+}
+
+/// Where one size is among the others; `None` if there are no others.
+pub(super) fn side_of(points: &[Point], size: Bytes) -> Option<Side> {
+    let [small, middle, _] = regions(points);
+    let is_in = |region: &[&Point]| region.iter().any(|p| p.size == size);
+    (!is_one_size(points)).then(|| match () {
+        () if size >= LARGE => Side::Bandwidth,
+        () if is_in(&small) => Side::Latency,
+        () if is_in(&middle) => Side::Middle,
+        () => Side::Bandwidth,
+    })
+}
+
+fn is_one_size(points: &[Point]) -> bool {
+    points.windows(2).all(|w| w[0].size == w[1].size)
 }
 
 /// Where the band ends, as a logarithm: its slow end for a positive sign.
