@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::io::{Read, Write};
+use std::num::NonZeroU32;
 use std::path::Path;
 
 use super::Stop;
@@ -50,7 +51,7 @@ pub(super) struct Args {
     /// Ranks per node, for logs that do not say how many nodes there were
     #[arg(short, long, visible_alias = "ppn", value_name = "G", allow_hyphen_values = true)]
     gpus_per_node: Option<String>,
-    /// The collective of logs that do not name it
+    /// The collective of nccl-tests' rows, where neither a heading nor a command names it
     #[arg(long, value_name = "COLLECTIVE")]
     collective: Option<String>,
     /// Keep only parameters, not the residuals at each size, if times must stay confidential
@@ -349,7 +350,13 @@ pub(super) fn measured_library(
 ) -> std::result::Result<(), Stop> {
     let files = samples.origin.files.join(", ");
     let hardware = asked.base.as_ref().and_then(Profile::hardware);
-    let mut curves = library(samples, &asked.logs, hardware.as_ref()).map_err(|e| e.at(files))?;
+    let mut logs = asked.logs;
+    // Every rank is a node of a network alone, as where a log is compared with it.
+    let is_alone = |base: &Profile| base.fabric(Collective::AllReduce).is_network_alone();
+    if asked.base.as_ref().is_some_and(is_alone) {
+        logs.per_node = logs.per_node.or(Some(NonZeroU32::MIN));
+    }
+    let mut curves = library(samples, &logs, hardware.as_ref()).map_err(|e| e.at(files))?;
     curves.notes.extend(asked.notes.iter().cloned());
     let found = has_protocols(samples).then(|| protocols(samples, DRAWS, asked.seed));
     let refusal = match &found {

@@ -92,9 +92,15 @@ pub fn one_library<'l>(
     ))
 }
 
+/// What tests of bandwidth print.
+const RATES: &str = "rates of many messages in flight";
+
 impl Row {
-    /// Why its time is not that of the collective: the results were wrong, or it is an upper bound.
+    /// Why its time is not that of the collective: it is none, the results were wrong, or it is an upper bound.
     fn unfit(&self) -> Option<&'static str> {
+        if let Measured::Rate(_) = self.measured {
+            return Some(RATES);
+        }
         if self.wrong.is_some_and(|wrong| wrong > 0) {
             return Some("times of wrong results");
         }
@@ -115,7 +121,13 @@ impl Imported {
             return Ok(());
         };
         let what = format!("the log has only {}: none is the time of a call", why.join(" and "));
-        Err(Error::scarce(what).at(self.file.clone()).help("give a log of timed calls as well"))
+        let help = match why[..] {
+            [RATES] => {
+                "give times, from which α and β follow: osu_latency, ib_write_lat, IMB-MPI1 PingPong"
+            }
+            _ => "give a log of timed calls as well",
+        };
+        Err(Error::scarce(what).at(self.file.clone()).help(help))
     }
 
     /// The rows as samples: a table is a launch, and each row is a block of one sample.
@@ -204,6 +216,22 @@ mod tests {
             assert_eq!(error.is_some(), refused, "{libraries:?} {error:?}");
             assert!(error.is_none_or(|e| e.contains(&unversioned(libraries[1]))));
         }
+    }
+
+    #[test]
+    fn rates_alone_give_no_parameters() {
+        let rates =
+            "# OSU MPI Bandwidth Test v7.1\n# Size      Bandwidth (MB/s)\n1     1.00\n2     2.00\n";
+        let times =
+            "# OSU MPI Latency Test v7.1\n# Size          Latency (us)\n1     1.00\n2     1.10\n";
+        let fittable =
+            |text: &str| read(text.as_bytes(), "x", &Asked::default()).unwrap().fittable();
+        let error = fittable(rates).unwrap_err().to_string();
+        assert!(
+            error.contains("many messages in flight") && error.contains("osu_latency"),
+            "{error}"
+        );
+        assert!(fittable(&format!("{rates}{times}")).is_ok());
     }
 
     #[test]
