@@ -434,7 +434,8 @@ fn refuse_nothing(expecting: &Expecting<'_>, size: Bytes) -> Result<()> {
 /// other properties of the call, and the times are for the machine and ranks of `query`.
 ///
 /// # Errors
-/// A collective or call for which a policy has no rule; an unknown parameter of the machine.
+/// A collective or call for which a policy has no rule; a reduction of parts of elements; an unknown parameter of the
+/// machine.
 pub fn select(
     registry: &Registry,
     query: &Query,
@@ -442,6 +443,10 @@ pub fn select(
     (policy, versus): (&dyn Policy, Option<&dyn Policy>),
     (first, last): (Bytes, Bytes),
 ) -> Result<Select> {
+    // A range ends where it is typed to end; one size is that of a call.
+    if first == last {
+        call.with_size(first).refuse_parts()?;
+    }
     let rivals = policy.rivals();
     let of_engine = !rivals.is_empty() || versus.is_some_and(|v| !v.rivals().is_empty());
     let policies: Vec<&dyn Policy> = std::iter::once(policy).chain(versus).collect();

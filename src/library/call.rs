@@ -124,6 +124,21 @@ impl Call {
         (self.size.0 / self.element.0.max(1)).max(self.size.0.min(1))
     }
 
+    /// Refuses a reduction of parts of elements, which nobody can call.
+    ///
+    /// # Errors
+    /// The size is no multiple of the element's.
+    pub fn refuse_parts(&self) -> Result<()> {
+        let Self { size, element, .. } = *self;
+        if !self.collective.reduces() || size.0.is_multiple_of(element.0.max(1)) {
+            return Ok(());
+        }
+        let (size, element) = (size.0, element.0);
+        Err(Error::input(format!("{size} B are no whole number of elements of {element} B")).help(
+            format!("give a multiple of {element} B, or the type of the elements: --dtype char"),
+        ))
+    }
+
     /// The whole bytes of one rank's block: M over N.
     #[must_use]
     pub fn block(&self) -> Bytes {
@@ -198,6 +213,17 @@ mod tests {
         assert_eq!(block.flavour, Flavour::Block);
         assert_eq!("ar".parse::<Operation>().unwrap(), Collective::AllReduce.into());
         assert!("allreducev".parse::<Operation>().is_err());
+    }
+
+    #[test]
+    fn a_reduction_is_of_whole_elements() {
+        let call = |collective, size| Call::new(collective, 4, Bytes(size));
+        let error = call(Collective::AllReduce, 3).refuse_parts().unwrap_err().to_string();
+        assert!(error.contains("3 B") && error.contains("--dtype"), "{error}");
+        let chars = Call { element: Bytes(1), ..call(Collective::AllReduce, 3) };
+        for call in [chars, call(Collective::AllReduce, 8), call(Collective::Broadcast, 3)] {
+            assert!(call.refuse_parts().is_ok(), "{call:?}");
+        }
     }
 
     #[test]

@@ -361,6 +361,15 @@ mod tests {
             assert!(text(unknown).contains("openmpi@4.1"), "{unknown}");
         }
         assert!(text("zzzzzzzzzzzz").contains("rules-file:PATH"));
+        for (name, printed) in [
+            ("cray-mpich", "Cray MPICH"),
+            ("craympich", "Cray MPICH"),
+            ("hcoll", "HCOLL"),
+            ("ucc", "UCC"),
+        ] {
+            let said = text(name);
+            assert!(said.contains(&format!("the rules of {printed} are not known here")), "{said}");
+        }
     }
 
     #[test]

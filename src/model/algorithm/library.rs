@@ -75,6 +75,8 @@ const NAMES: &[Name] = &[
     name("intel", "Intel MPI", RunBy::Hosts, true),
     name("impi", "Intel MPI", RunBy::Hosts, true),
     name("craympich", "Cray MPICH", RunBy::Hosts, true),
+    name("cray-mpich", "Cray MPICH", RunBy::Hosts, true),
+    name("hcoll", "HCOLL", RunBy::Hosts, false),
     name(MPI, "MPI", RunBy::Hosts, true),
     name("gloo", "Gloo", RunBy::Hosts, false),
     name("simgrid", "SimGrid", RunBy::Hosts, false),
