@@ -17,6 +17,59 @@ pub(super) struct Statement {
 /// The statements of a script, with its variables replaced. What is known only at run time (`$1`,
 /// `$(…)`) is unchanged.
 pub(super) fn statements(text: &str) -> Vec<Statement> {
+    let Script { variables, mut ran, .. } = run(text);
+    for statement in &mut ran {
+        statement.text = expanded(&statement.text, &variables);
+    }
+    ran
+}
+
+/// What a script writes into the file at `path`: the lines of here-documents whose own line names the file. The script's
+/// variables are replaced in that line, and in the lines below it unless the word that ends them is quoted.
+pub(super) fn written(text: &str, path: &str) -> Option<String> {
+    if !text.contains("<<") {
+        return None;
+    }
+    // Each such line has a mark, by which it is known whether it runs.
+    let mark = |at: usize| format!("here_{at}_document");
+    let marked = |(at, line): (usize, &str)| match line.contains("<<") {
+        true => format!("{line} {}", mark(at)),
+        false => line.to_owned(),
+    };
+    let all: Vec<String> = text.lines().enumerate().map(marked).collect();
+    let Script { variables, ran, .. } = run(&all.join("\n"));
+    let mut found: Option<String> = None;
+    let mut lines = text.lines().enumerate();
+    let mut left = DOCUMENTS;
+    while let Some((at, line)) = lines.next().filter(|_| left > 0) {
+        let Some((_, end)) = line.split_once("<<") else { continue };
+        let names = path.contains('$') || expanded(line, &variables).contains(path);
+        if !names || found.is_some() && (path.contains('$') || !line.contains(">>")) {
+            continue;
+        }
+        left -= 1;
+        if !ran.iter().any(|one| one.text.contains(&mark(at))) {
+            continue;
+        }
+        let Some(end) = end.trim_start_matches('-').trim_start().split([' ', '>', '|']).next()
+        else {
+            continue;
+        };
+        let is_quoted = end.starts_with(['"', '\'', '\\']);
+        let end = end.trim_matches(['"', '\'', '\\']);
+        let own: Vec<&str> =
+            lines.by_ref().map(|(_, line)| line).take_while(|line| line.trim() != end).collect();
+        let own = own.join("\n");
+        let own = if is_quoted { own } else { expanded(&own, &variables) };
+        let whole = found.get_or_insert_default();
+        whole.push_str(&own);
+        whole.push('\n');
+    }
+    found
+}
+
+/// Follows a script.
+fn run(text: &str) -> Script {
     let slurm = directives(text);
     let plain = joined(&uncommented(text));
     let all: Vec<&str> = plain.lines().flat_map(parts).map(str::trim).collect();
@@ -29,12 +82,11 @@ pub(super) fn statements(text: &str) -> Vec<Statement> {
         let part = if branches { script.enter(part) } else { part };
         script.run(part);
     }
-    let Script { variables, mut ran, .. } = script;
-    for statement in &mut ran {
-        statement.text = expanded(&statement.text, &variables);
-    }
-    ran
+    script
 }
+
+/// Here-documents of one file that are read.
+const DOCUMENTS: usize = 64;
 
 /// Counts of the `#SBATCH` lines of a script (slurm.schedmd.com/sbatch.html): nodes, their GPUs and tasks, all tasks.
 fn counts(text: &str) -> BTreeMap<&'static str, u32> {
