@@ -120,6 +120,10 @@ pub(crate) struct Draft {
     pub unread: Vec<String>,
     /// Values that a file leaves open, by the file's names.
     pub asked: Vec<String>,
+    /// Values that only a run decides, by the keys that say them otherwise.
+    pub undecided: Vec<(&'static str, String)>,
+    /// Further files of the question that this one has read itself.
+    pub taken: Vec<String>,
     /// A measured step that fixes the rate of kernels.
     pub anchor: Option<Box<Draft>>,
     /// GPUs of a node that a launch runs on.
@@ -245,6 +249,7 @@ impl Draft {
         self.inferred.extend(base.inferred.iter().cloned());
         self.unread.extend(base.unread.iter().cloned());
         self.asked.extend(base.asked.iter().cloned());
+        self.undecided.extend(base.undecided.iter().cloned());
         if self.name.is_empty() {
             self.name.clone_from(&base.name);
         }
@@ -281,6 +286,10 @@ impl Draft {
                 }
                 "micro_batch" | "accumulation" | "sequence" => {
                     self.inferred.push(format!("{key} {value}"));
+                }
+                // TensorRT-LLM's: other engines' depend on the GPU.
+                "sequences" | "chunk" | "utilization" => {
+                    self.inferred.push(format!("{key} {value}: the default of trtllm-serve"));
                 }
                 _ => {}
             }
@@ -323,7 +332,7 @@ impl Draft {
             text.parse::<u32>().ok().filter(|n| *n > 0).ok_or_else(|| {
                 Error::input(format!("`{text}` is not a count"))
                     .at(format!("{key} = {text}"))
-                    .help("write a whole number from 1")
+                    .help(format!("write a whole number from 1, such as --set {key}=8"))
             })
         };
         self.get(key).map(read).transpose()

@@ -6,6 +6,7 @@ use toml::{Table, Value};
 
 use super::draft::Draft;
 use super::model::Transformer;
+use super::options::Beside;
 use super::row::{Row, model, rows};
 use super::{
     accelerate, deepspeed, huggingface, maxtext, megatron, nanotron, neox, serving, tensorrt,
@@ -27,27 +28,37 @@ const MOST: usize = 64;
 
 /// The jobs of files, of which so many are left.
 fn within(files: &dyn Files, names: &[String], left: &Cell<usize>) -> Result<Vec<Row>> {
-    let mut found: Vec<Row> = Vec::new();
     let texts = names.iter().map(|name| files.text(name)).collect::<Result<Vec<_>>>()?;
     let is_other = |at: usize| texts.get(at).is_some_and(|text| huggingface::is(text));
     let parts = neox::together(names, &texts, is_other);
-    for (i, (name, text)) in names.iter().zip(&texts).enumerate() {
-        let read = match parts.iter().position(|part| *part == i) {
-            // Those of GPT-NeoX were read with the first of them.
-            Some(1..) => continue,
-            Some(0) => {
-                let own = |at: &usize| Some((names.get(*at)?.as_str(), texts.get(*at)?.as_str()));
-                let own: Vec<_> = parts.iter().filter_map(own).collect();
-                vec![Row { draft: neox::read(&own)?, memory_only: false }]
-            }
-            None => read(files, name, text, left)?,
-        };
-        if i == 0 {
-            found = read;
+    // A launch may name the YAML of its options, which is then no layer of its own.
+    let mut order: Vec<usize> = (0..names.len()).collect();
+    order.sort_by_key(|at| is_yaml(&names[*at]));
+    let mut layers: Vec<(usize, Vec<Row>)> = Vec::new();
+    for at in order {
+        let taken = |row: &Row| row.draft.taken.contains(&names[at]);
+        if layers.iter().flat_map(|(_, rows)| rows).any(taken) {
             continue;
         }
+        let rows = match parts.iter().position(|part| *part == at) {
+            // Those of GPT-NeoX are read with the first of them.
+            Some(1..) => continue,
+            Some(0) => {
+                let own = |at: &usize| (names[*at].as_str(), texts[*at].as_str());
+                let own: Vec<_> = parts.iter().map(own).collect();
+                vec![Row { draft: neox::read(&own)?, memory_only: false }]
+            }
+            None => read(files, &names[at], &texts[at], names, left)?,
+        };
+        layers.push((at, rows));
+        }
+    }
+    layers.sort_by_key(|(at, _)| *at);
+    let mut layers = layers.into_iter().map(|(_, rows)| rows);
+    let mut found = layers.next().unwrap_or_default();
+    for base in layers {
         for row in &mut found {
-            if let Some(base) = read.first() {
+            if let Some(base) = base.first() {
                 row.draft = row.draft.clone().over(&base.draft);
             }
         }
@@ -70,13 +81,20 @@ pub(crate) fn is_job(name: &str, text: &str) -> bool {
     keys.is_some_and(|keys| !keys.is_empty() && !OWN.iter().any(|own| keys.contains_key(*own)))
 }
 
-fn read(files: &dyn Files, name: &str, text: &str, left: &Cell<usize>) -> Result<Vec<Row>> {
+fn read(
+    files: &dyn Files,
+    name: &str,
+    text: &str,
+    named: &[String],
+    left: &Cell<usize>,
+) -> Result<Vec<Row>> {
     left.set(left.get().checked_sub(1).ok_or_else(|| {
         Error::input(format!("files name each other: these are more than {MOST}"))
             .at(name.to_owned())
             .help("leave out the name of a file that is above it")
     })?);
     let one = |draft| vec![Row { draft, memory_only: false }];
+    let beside = Beside { files, file: name, text, named };
     let mut found = if huggingface::is(text) {
         one(huggingface::read(text, name)?)
     } else if torchtitan::is(text) {
@@ -95,10 +113,10 @@ fn read(files: &dyn Files, name: &str, text: &str, left: &Cell<usize>) -> Result
         one(trainer::read(text, name)?)
     } else if name.ends_with(".toml") {
         rows(text, name)?
-    } else if tensorrt::is(text) {
-        one(tensorrt::read(files, text, name)?)
+    } else if tensorrt::is(text, name) {
+        one(tensorrt::read(&beside)?)
     } else if serving::is(text, name) {
-        one(serving::read(text, name)?)
+        one(serving::read(&beside)?)
     } else if neox::is_setting(text, name) {
         return Err(neox::unread(name));
     } else {
@@ -356,6 +374,10 @@ pub(crate) fn known(name: &str) -> Result<Draft> {
             let chunked = widths.contains_key("attention_chunk");
             draft.inferred.extend(huggingface::unpriced(draft.model.as_ref(), chunked));
             Ok(draft)
+        }
+        None if name.contains('$') => {
+            Err(Error::input(format!("only a run decides which model `{name}` is"))
+                .help("write --set model=NAME, or name its config.json too"))
         }
         None => {
             let all: Vec<_> = whole.iter().flat_map(names).map(|n| (plain(n).0, n)).collect();

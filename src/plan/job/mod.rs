@@ -24,10 +24,12 @@
 mod accelerate;
 mod arguments;
 mod arithmetic;
+mod container;
 mod deepspeed;
 mod device;
 mod draft;
 mod files;
+mod flags;
 mod huggingface;
 mod maxtext;
 mod megatron;
@@ -35,6 +37,7 @@ mod memory;
 mod model;
 mod nanotron;
 mod neox;
+mod options;
 mod pattern;
 mod room;
 mod row;
@@ -53,6 +56,7 @@ mod weights;
 mod wires;
 mod words;
 mod work;
+mod yaml;
 
 use crate::plan::Shard;
 use crate::plan::table::MachineEntry;

@@ -268,6 +268,35 @@ pub(super) fn alike<'k>(
     Ok(arguments(sure, all))
 }
 
+/// Images of the engines, whose tags are releases.
+const IMAGES: [(&str, &str); 3] = [
+    ("vllm/vllm-openai:", "vllm"),
+    ("lmsysorg/sglang:", "sglang"),
+    ("nvidia/tensorrt-llm/release:", "tensorrt-llm"),
+];
+
+/// Puts an engine, with the release of its image where statements name one.
+///
+/// # Errors
+/// None of its own.
+pub(super) fn put_release(engine: &str, all: &[Statement], draft: &mut Draft) -> Result<()> {
+    let images = IMAGES.iter().filter(|(_, of)| *of == engine);
+    let tags: BTreeSet<&str> = images
+        .flat_map(|(image, _)| all.iter().flat_map(|one| one.text.split(*image).skip(1)))
+        .filter_map(|behind| {
+            let tag = behind.strip_prefix('v').unwrap_or(behind);
+            let end = tag.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(tag.len());
+            let release = tag[..end].trim_end_matches('.');
+            release.contains('.').then_some(release)
+        })
+        .collect();
+    let mut tags = tags.into_iter();
+    match (tags.next(), tags.next()) {
+        (Some(release), None) => draft.put("engine", format!("{engine}@{release}")),
+        _ => draft.put("engine", engine),
+    }
+}
+
 /// The model behind a server's command: not the value of a flag, unless it has the slash of a repository.
 pub(super) fn named(behind: &str) -> Option<String> {
     let mut last = "";
@@ -293,9 +322,14 @@ pub(super) fn degree(
     let value = args.any(names)?;
     let found = value.parse::<u32>().ok();
     if found.is_none() {
-        let name = names.iter().find(|name| args.any(&[name]).is_some()).unwrap_or(&key);
-        let dashes = if name.starts_with('-') { "" } else { "--" };
-        draft.asked.push(format!("{key} ({dashes}{name} {value})"));
+        draft.asked.push(asked(args, key, names, value));
     }
     found
+}
+
+/// A key that is asked for, with the flag whose value does not say it: `tp (-tp $1)`.
+pub(super) fn asked(args: &Arguments, key: &str, names: &[&str], value: &str) -> String {
+    let name = names.iter().find(|name| args.any(&[name]).is_some()).unwrap_or(&key);
+    let dashes = if name.starts_with('-') { "" } else { "--" };
+    format!("{key} ({dashes}{name} {value})")
 }

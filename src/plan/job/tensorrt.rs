@@ -6,15 +6,22 @@
 
 use std::collections::BTreeMap;
 
-use super::draft::Draft;
+use super::container::ran;
+use super::draft::{Draft, Whose};
+use super::files::is_yaml;
+use super::flags;
+use super::options::Beside;
 use super::serve::{Doing, GATHER, REDUCE};
 use super::shell::{Statement, statements};
-use super::started::{Started, arguments, degree, named, started};
+use super::started::{Started, arguments, asked, degree, named, put_release, started};
+use super::yaml::scalars;
 use crate::base::error::{Error, Result};
-use crate::plan::table::{Files, joined};
 
 /// The command, before its model.
 const COMMAND: &str = "trtllm-serve";
+
+/// The same server behind Dynamo's frontend.
+const WORKER: &str = "dynamo.trtllm";
 
 /// Sequences, tokens of a step and the part of the memory by default.
 const USUAL: [(&str, &str); 3] = [("sequences", "2048"), ("chunk", "8192"), ("utilization", "0.9")];
@@ -29,27 +36,34 @@ const UNPRICED: [(&[&str], &str); 5] = [
 ];
 
 /// Whether a text contains such a command, or options of such a YAML alone.
-pub(super) fn is(text: &str) -> bool {
+pub(super) fn is(text: &str, file: &str) -> bool {
     const KEYS: [&str; 4] = [
         "kv_cache_config:",
         "cuda_graph_config:",
         "enable_attention_dp:",
         "moe_expert_parallel_size:",
     ];
-    !commands(&statements(text)).is_empty()
+    let may = text.contains(COMMAND) || text.contains(WORKER);
+    may && !commands(&all(text, file)).is_empty()
         || text.lines().any(|line| KEYS.iter().any(|key| line.starts_with(key)))
 }
 
-fn commands(all: &[Statement]) -> Vec<Started> {
-    started(all, &[(COMMAND, "tensorrt-llm")])
+/// The statements of a script, or of what a YAML runs.
+fn all(text: &str, file: &str) -> Vec<Statement> {
+    if is_yaml(file) { ran(text) } else { statements(text) }
 }
 
-/// Reads a script with the command, with the YAML that it names or writes, or a YAML alone.
+fn commands(all: &[Statement]) -> Vec<Started> {
+    started(all, &[(COMMAND, "tensorrt-llm"), (WORKER, "tensorrt-llm")])
+}
+
+/// Reads a script or a YAML with the command, with the options that it names or writes, or options alone.
 ///
 /// # Errors
-/// A value that is none of the key.
-pub(super) fn read(files: &dyn Files, text: &str, file: &str) -> Result<Draft> {
-    let all = statements(text);
+/// Several servers; a value that is none of the key.
+pub(super) fn read(beside: &Beside<'_>) -> Result<Draft> {
+    let (text, file) = (beside.text, beside.file);
+    let all = all(text, file);
     let mut started = commands(&all);
     started.sort_by(|a, b| a.statement.text.cmp(&b.statement.text));
     started.dedup_by(|a, b| a.statement.text == b.statement.text);
@@ -58,43 +72,58 @@ pub(super) fn read(files: &dyn Files, text: &str, file: &str) -> Result<Draft> {
             .at(file.to_owned())
             .help("keep one of them in the file"));
     }
+    let mut args = arguments(&started.iter().collect::<Vec<_>>(), &all);
     let called = started.iter().find_map(|command| {
         let behind = command.statement.text.trim_start();
         named(behind.strip_prefix("serve ").unwrap_or(behind))
     });
+    let called = args.any(&["model", "model-path"]).map(str::to_owned).or(called);
     let mut draft = Draft { called, ..Draft::default() };
-    let mut args = arguments(&started.iter().collect::<Vec<_>>(), &all);
     let mut own = BTreeMap::new();
-    match args.any(&["config", "extra-llm-api-options"]) {
-        _ if !text.contains(COMMAND) => own = options(text),
-        Some(path) => match written(text, path).or_else(|| files.text(&joined(file, path)).ok()) {
-            Some(yaml) => own = options(&yaml),
+    match args.any(&["config", "extra-llm-api-options", "extra-engine-args"]) {
+        _ if started.is_empty() => own = options(text),
+        Some(path) => match beside.options(path) {
+            Some(found) => {
+                own = options(&found.text);
+                draft.taken.extend(found.taken);
+            }
             None => draft
                 .inferred
                 .push(format!("priced without the options of {path}, which is not there")),
         },
         None => {}
     }
+    // Dynamo's are above its file.
+    if let Some(object) = args.any(&["override-engine-args"]) {
+        own.extend(options(object));
+    }
+    let typed = args.clone();
     args.put_above(own.into_iter().filter(|(_, value)| !matches!(&**value, "null" | "None")));
     let mut degree = |key: &str, names: &[&str]| degree(&mut draft, &args, key, names);
     let tp = degree("tp", &["tensor-parallel-size", "tp-size"]);
     let pp = degree("pp", &["pipeline-parallel-size", "pp-size"]);
-    let ep = degree("ep", &["moe-expert-parallel-size", "ep-size"]);
+    let ep = degree("ep", &["moe-expert-parallel-size", "ep-size", "expert-parallel-size"]);
     // Each rank then attends to sequences of its own, with whole dense layers (`_compute_mlp_tp_size`,
     // tensorrt_llm/_torch/models/modeling_deepseekv3.py).
     let apart = args.get("enable-attention-dp").map(str::to_ascii_lowercase);
+    if let Some(value) = apart.as_deref().filter(|value| value.contains('$')) {
+        draft.asked.push(format!("dp (enable_attention_dp {value}: 1, or tp with a tp of 1)"));
+    }
     let apart = apart.is_some_and(|value| value.is_empty() || value == "true");
     let degrees =
-        if apart { [("tp", tp.map(|_| 1)), ("dp", tp)] } else { [("tp", tp), ("dp", Some(1))] };
+        if apart { [("tp", tp.map(|_| 1)), ("dp", tp)] } else { [("tp", tp), ("dp", None)] };
     draft.put("serve", "true")?;
-    draft.put("engine", "tensorrt-llm")?;
+    put_release("tensorrt-llm", &all, &mut draft)?;
     for (key, value) in degrees.into_iter().chain([("pp", pp), ("ep", ep)]) {
         if let Some(value) = value {
             draft.put(key, value.to_string())?;
         }
     }
-    draft.put("all2all", if apart { GATHER } else { REDUCE })?;
-    if apart {
+    if !apart {
+        // Options in another file may say more.
+        draft.usually(Whose::Program, [("all2all", REDUCE)]);
+    } else {
+        draft.put("all2all", GATHER)?;
         draft.inferred.push(
             "tokens reach experts by an all-gather: where NVLink joins the nodes, set all2all=alltoall".to_owned(),
         );
@@ -114,22 +143,25 @@ pub(super) fn read(files: &dyn Files, text: &str, file: &str) -> Result<Draft> {
         ("cache_type", &["kv-cache-config.dtype", "kv-cache-dtype"]),
     ];
     for (key, names) in keys {
-        let usual = || USUAL.iter().find(|(usual, _)| *usual == key).map(|(_, value)| *value);
-        if args.any(names).is_none()
-            && let Some(value) = usual()
-        {
-            draft.inferred.push(format!("{key} {value}: the default of {COMMAND}"));
-        }
-        if let Some(value) = args.any(names).or_else(usual) {
-            draft.put(key, value)?;
+        match args.any(names) {
+            Some(value) if value.contains(['$', '`']) => {
+                draft.undecided.push((key, format!("{key} {value}, which only a run decides,")));
+            }
+            Some(value) if key != "cache_type" && value.parse::<f64>().is_err() => {
+                draft.asked.push(asked(&args, key, names, value));
+            }
+            Some(value) => draft.put(key, value)?,
+            None => {}
         }
     }
+    draft.usually(Whose::Program, USUAL);
     draft.inferred.push(
         "utilization is a part of all memory; TensorRT-LLM's is one of what weights leave, where somewhat more fits".to_owned(),
     );
-    draft.only = match args.any(&["server-role"]).map(str::to_ascii_lowercase).as_deref() {
-        Some("context") => Some(Doing::Prefill),
-        Some("generation") => Some(Doing::Decode),
+    let role = args.any(&["server-role", "disaggregation-mode"]).map(str::to_ascii_lowercase);
+    draft.only = match role.as_deref() {
+        Some("context" | "prefill") => Some(Doing::Prefill),
+        Some("generation" | "decode") => Some(Doing::Decode),
         _ => None,
     };
     for (keys, what) in UNPRICED {
@@ -137,38 +169,16 @@ pub(super) fn read(files: &dyn Files, text: &str, file: &str) -> Result<Draft> {
             draft.inferred.push(format!("priced without {what}"));
         }
     }
+    if !started.is_empty() {
+        // The file's own options are many, and most are about kernels.
+        typed.ask_as(&args);
+        draft.inferred.extend(flags::unread(&typed, "tensorrt-llm"));
+    }
     Ok(draft)
-}
-
-/// What a script writes into the file at `path`: the lines of a here-document, whose own line names the file.
-fn written(text: &str, path: &str) -> Option<String> {
-    let mut lines = text.lines();
-    let own = |line: &&str| line.contains(path) || path.contains('$');
-    let end = lines.by_ref().filter(own).find_map(|line| Some(line.split_once("<<")?.1))?;
-    let end = end.trim_start_matches('-').trim_start().split([' ', '>', '|']).next()?;
-    let end = end.trim_matches(['"', '\'']).to_owned();
-    Some(lines.take_while(|line| line.trim() != end).collect::<Vec<_>>().join("\n"))
 }
 
 /// The options of a YAML by their path: `kv-cache-config.dtype`.
 fn options(yaml: &str) -> BTreeMap<String, String> {
-    let mut found = BTreeMap::new();
-    let mut above: Vec<(usize, String)> = Vec::new();
-    for line in yaml.lines() {
-        let line = line.split(" #").next().unwrap_or("");
-        let deep = line.len() - line.trim_start().len();
-        let Some((key, value)) =
-            line.trim().split_once(':').filter(|(key, _)| !key.starts_with('#'))
-        else {
-            continue;
-        };
-        above.retain(|(indent, _)| *indent < deep);
-        let key = key.replace('_', "-");
-        let path = above.iter().map(|(_, key)| key.as_str()).chain([key.as_str()]);
-        let path = path.collect::<Vec<_>>().join(".");
-        found.insert(path, value.trim().trim_matches(['"', '\'']).to_owned());
-        above.push((deep, key));
-    }
-    found.retain(|_, value| !value.is_empty() && value != "false");
-    found
+    let all = scalars(yaml).into_iter().map(|one| (one.option(), one.text));
+    all.filter(|(_, value)| !value.is_empty() && !value.eq_ignore_ascii_case("false")).collect()
 }
