@@ -1,7 +1,8 @@
 //! Command arguments in files: shell scripts with arrays, variables and continued lines, or command
 //! lines inside a page.
 
-use std::collections::BTreeMap;
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::shell::Statement;
 
@@ -11,6 +12,8 @@ pub(super) struct Arguments {
     found: BTreeMap<String, String>,
     /// Keys and values in branches of which it is not known whether they run, by the condition.
     open: BTreeMap<String, Vec<(String, String)>>,
+    /// The keys that a reader has asked for.
+    asked: RefCell<BTreeSet<String>>,
 }
 
 impl Arguments {
@@ -46,7 +49,7 @@ impl Arguments {
                 found.insert(key, value);
             }
         }
-        Self { found, open: undecided }
+        Self { found, open: undecided, ..Self::default() }
     }
 
     /// What was read although only a run of the script decides it, with the value that counts where branches have
@@ -91,6 +94,13 @@ impl Arguments {
         Self { found: lines.collect(), ..Self::default() }
     }
 
+    /// Adds arguments that stand below these.
+    pub fn put_below(&mut self, others: impl Iterator<Item = (String, String)>) {
+        for (key, value) in others {
+            self.found.entry(key).or_insert(value);
+        }
+    }
+
     /// Adds arguments that stand above these.
     pub fn put_above(&mut self, others: impl Iterator<Item = (String, String)>) {
         self.found.extend(others);
@@ -111,19 +121,51 @@ impl Arguments {
         self.found.iter().map(|(key, value)| (key.as_str(), value.as_str()))
     }
 
+    /// The keys that no reader has asked for.
+    pub fn unasked(&self) -> impl Iterator<Item = &str> {
+        let asked = self.asked.borrow().clone();
+        self.found.keys().filter(move |key| !asked.contains(*key)).map(String::as_str)
+    }
+
+    /// Counts what was asked of others as asked of these.
+    pub fn ask_as(&self, others: &Self) {
+        self.asked.borrow_mut().extend(others.asked.borrow().iter().cloned());
+    }
+
+    /// Gives keys their whole names.
+    pub fn rename(&mut self, whole: impl Fn(&str) -> Option<&'static str>) {
+        let found = std::mem::take(&mut self.found);
+        // What is written in full stays.
+        let (full, short): (Vec<_>, Vec<_>) =
+            found.into_iter().partition(|one| whole(&one.0).is_none());
+        self.found.extend(full);
+        for (key, value) in short {
+            self.found.entry(whole(&key).map_or(key, str::to_owned)).or_insert(value);
+        }
+    }
+
     pub fn get(&self, key: &str) -> Option<&str> {
-        self.found.get(key).map(String::as_str)
+        let (key, value) = self.found.get_key_value(key)?;
+        self.asked.borrow_mut().insert(key.clone());
+        Some(value)
     }
 
     pub fn has(&self, key: &str) -> bool {
-        self.found.contains_key(key)
+        self.get(key).is_some()
     }
 
     /// The same, also for a part of an object: `--key.part`.
     pub fn has_part(&self, key: &str) -> bool {
-        let part =
-            |found: &String| found.strip_prefix(key).is_some_and(|rest| rest.starts_with('.'));
-        self.has(key) || self.found.keys().any(part)
+        self.has(key) | (self.parts(key).count() > 0)
+    }
+
+    /// The parts of an object that have flags of their own, with their values: `--key.part value`.
+    pub fn parts<'a>(&'a self, key: &'a str) -> impl Iterator<Item = (&'a str, &'a str)> {
+        self.found.iter().filter_map(move |(found, value)| {
+            let part = found.strip_prefix(key)?.strip_prefix('.')?;
+            self.asked.borrow_mut().insert(found.clone());
+            Some((part, value.as_str()))
+        })
     }
 
     /// The first of several names that has a value.
@@ -178,7 +220,7 @@ fn named(key: &str) -> String {
 const DEEPEST: usize = 32;
 
 /// The words of a line; a bracket before a list, as in `([0]*3+[1]*58)`, is part of its word, and so is what is
-/// quoted behind `--key=`.
+/// quoted behind `--key=`, or is an object in quotes.
 fn words(line: &str) -> Vec<String> {
     let cut = |c: char| c.is_whitespace() || matches!(c, '(' | '"' | '\'' | '`');
     // As in the layout `E|(tt|)*4|L`.
@@ -193,6 +235,13 @@ fn words(line: &str) -> Vec<String> {
             Some(word)
                 if matches!(c, '"' | '\'') && word.starts_with('-') && word.ends_with('=') =>
             {
+                quoted = Some(c).filter(|c| line[at + 1..].contains(*c));
+            }
+            // An object is one word.
+            Some(word) if c == '\'' && line[at + 1..].starts_with('{') => {
+                if !word.is_empty() {
+                    words.push(String::new());
+                }
                 quoted = Some(c).filter(|c| line[at + 1..].contains(*c));
             }
             Some(word) if !cut(c) || (c == '(' && (inside(word) || lists(at))) => word.push(c),

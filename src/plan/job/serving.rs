@@ -4,13 +4,17 @@
 //! Sources: docs.vllm.ai (engine arguments); vllm-project/vllm, vllm/engine/arg_utils.py;
 //! docs.sglang.io/advanced_features/server_arguments.html.
 
-use super::arguments::Arguments;
+use super::arguments::{Arguments, is_off};
+use super::container::{documents, ran};
 use super::draft::Draft;
 use super::files::is_yaml;
+use super::flags;
+use super::options::Beside;
 use super::serve::{COPIES, Doing, GATHER, REDUCE};
 use super::shell::{Statement, statements};
-use super::started::{Started, arguments, degree, distinct, named, started};
+use super::started::{Started, arguments, asked, degree, distinct, named, put_release, started};
 use super::weights::by_checkpoint;
+use super::yaml::{Scalar, scalars};
 use crate::base::error::{Error, Result};
 use crate::library::engines::{ENGINES, same};
 
@@ -60,7 +64,7 @@ const BENCHES: [(&str, &str); 4] = [
 const IMAGE: (&str, &str) = ("/vllm-openai", "vllm");
 
 /// Flags that change what runs, but are priced as if they were absent; those of one object may follow a dot.
-const UNPRICED: [(&[&str], &str); 19] = [
+const UNPRICED: [(&[&str], &str); 17] = [
     (
         &[
             "prefill-context-parallel-size",
@@ -94,18 +98,20 @@ const UNPRICED: [(&[&str], &str); 19] = [
         &["enable-dbo", "enable-two-batch-overlap", "enable-single-batch-overlap"],
         "exchanges under the computing of another half of the batch",
     ),
-    (
-        &["compilation-config", "-cc", "optimization-level", "-O0", "-O1", "-O"],
-        "another compilation than the usual one",
-    ),
     (&["kv-cache-memory-bytes", "kv-cache-memory"], "a cache of a given size"),
     (&["max-total-tokens"], "a cache of given tokens"),
     (&["num-gpu-blocks-override"], "a cache of given blocks"),
     (&["disable-hybrid-kv-cache-manager"], "layers with a window that keep all tokens"),
     (&["enable-lora", "lora-modules", "lora-paths"], "adapters"),
     (&["enable-pdmux"], "prefills and decoding at the same time"),
-    (&["config"], "the arguments in the file of --config: name it instead"),
 ];
+
+/// Flags of vLLM's compiler, which may have its settings as one object.
+const COMPILER: [&str; 2] = ["compilation-config", "-cc"];
+
+/// Its setting of all-reduces and norms in one kernel, as releases name it.
+const FUSES: [&str; 2] =
+    ["pass-config.fuse-allreduce-rms", "pass-config.enable-fi-allreduce-fusion"];
 
 /// vLLM's exchange of tokens, as releases until 0.11 take it from the environment.
 const BACKEND: &str = "VLLM_ALL2ALL_BACKEND";
@@ -131,32 +137,59 @@ fn servers(all: &[Statement]) -> Vec<Started> {
 ///
 /// # Errors
 /// Two servers that are not the same; groups that do not divide their ranks.
-pub(super) fn read(text: &str, file: &str) -> Result<Draft> {
+pub(super) fn read(beside: &Beside<'_>) -> Result<Draft> {
+    let (text, file) = (beside.text, beside.file);
     let yaml = is_yaml(file);
-    let documents: Vec<&str> = if yaml { text.split("\n---").collect() } else { vec![text] };
-    let lines: Vec<Option<String>> =
-        documents.iter().map(|one| if yaml { command(one) } else { None }).collect();
-    if yaml && lines.iter().all(Option::is_none) {
-        let args = Arguments::of_yaml(text);
+    let all = if yaml { ran(text) } else { statements(text) };
+    let described: Vec<Scalar> =
+        if yaml { documents(text).flat_map(scalars).collect() } else { Vec::new() };
+    one_role(&described, file)?;
+    if yaml && all.is_empty() {
+        // Its own file has its keys at the top; in others they are somewhere below.
+        let own = |one: &Scalar| one.path.len() == 1 && KEYS.contains(&&*one.option());
+        let flat = described.iter().any(own);
+        let mut args = if flat { Arguments::default() } else { Arguments::of_yaml(text) };
+        args.put_below(options(&described));
         let engine = if args.any(&["model-path"]).is_some() { "sglang" } else { "vllm" };
-        return draft(&args, engine, None, text);
+        let mut draft = draft(&mut args, (engine, flat), None, &all, text)?;
+        ask_for_spread(&described, &mut draft);
+        return Ok(draft);
     }
-    let all: Vec<Statement> = match yaml {
-        true => lines.into_iter().flatten().map(|text| Statement { text, open: None }).collect(),
-        false => statements(text),
-    };
     let plain: Vec<&str> = all.iter().map(|statement| statement.text.as_str()).collect();
     let text = &plain.join("\n");
     let servers = servers(&all);
     let Some(first) = servers.first() else {
-        let args = Arguments::read(all);
+        let mut args = Arguments::read(all.clone());
         let sglang = text.contains("sglang") || args.any(&["model-path"]).is_some();
-        return draft(&args, if sglang { "sglang" } else { "vllm" }, None, text);
+        let engine = if sglang { "sglang" } else { "vllm" };
+        let mut draft = draft(&mut args, (engine, false), None, &all, text)?;
+        ask_for_spread(&described, &mut draft);
+        return Ok(draft);
     };
+    // Benchmarks have flags of their own.
+    let serves = started(&all, &BENCHES).is_empty() || !started(&all, &COMMANDS).is_empty();
     let of = |servers: &[&Started]| {
-        let args = arguments(servers, &all);
+        let mut args = arguments(servers, &all);
+        let mut notes = (Vec::new(), Vec::new());
+        if let Some(path) = args.any(&["config"]).map(str::to_owned) {
+            // The command's own arguments are above those of its file.
+            match beside.options(&path) {
+                Some(found) => {
+                    args.put_below(options(&scalars(&found.text)));
+                    notes.1.extend(found.taken);
+                }
+                None => notes
+                    .0
+                    .push(format!("priced without the arguments of {path}, which is not there")),
+            }
+        }
         let called = servers.iter().find_map(|server| named(&server.statement.text));
-        draft(&args, servers.first().map_or(first.engine, |s| s.engine), called.as_deref(), text)
+        let engine = servers.first().map_or(first.engine, |s| s.engine);
+        let mut draft = draft(&mut args, (engine, serves), called.as_deref(), &all, text)?;
+        draft.inferred.extend(notes.0);
+        draft.taken.extend(notes.1);
+        ask_for_spread(&described, &mut draft);
+        Ok(draft)
     };
     // Those of branches are one server, of which a run decides.
     let sure = distinct(&servers, "servers", file)?;
@@ -188,8 +221,61 @@ fn alike(one: &Draft, other: &Draft) -> bool {
     (&one.called, one.only, degrees(one)) == (&other.called, other.only, degrees(other))
 }
 
-/// The job of a server's arguments; `text` may set variables.
-fn draft(args: &Arguments, engine: &str, called: Option<&str>, text: &str) -> Result<Draft> {
+/// Refuses the options of a server that prefills beside those of one that decodes.
+fn one_role(all: &[Scalar], file: &str) -> Result<()> {
+    let place = |role: &str| {
+        all.iter().find_map(|one| {
+            let (key, above) = one.path.split_last()?;
+            let at = above.iter().position(|part| part.to_ascii_lowercase().contains(role))?;
+            let key = key.replace('_', "-");
+            let is_own = KEYS.contains(&key.as_str()) || above[at..].iter().any(|p| p == SPREAD);
+            is_own.then(|| above[..=at].join("."))
+        })
+    };
+    match (place("prefill"), place("decode")) {
+        (Some(one), Some(other)) if one != other => {
+            let what =
+                format!("it has the options of two servers: {one} prefills, and {other} decodes");
+            Err(Error::input(what).at(file.to_owned()).help("keep one of them in the file"))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// The key below which llm-d's charts and KServe's LLMInferenceService have the degrees of a server.
+const SPREAD: &str = "parallelism";
+
+/// Asks for degrees that a chart or a service describes, whose templates are not here.
+fn ask_for_spread(all: &[Scalar], draft: &mut Draft) {
+    const DEGREES: [(&str, &str); 4] =
+        [("tensor", "tp"), ("data", "dp"), ("pipeline", "pp"), ("expert", "ep")];
+    for one in all.iter().filter(|one| !matches!(&*one.text, "1" | "false" | "")) {
+        let [.., above, key] = &one.path[..] else { continue };
+        let degree = DEGREES.iter().find(|(name, _)| above == SPREAD && name == key);
+        draft.asked.extend(
+            degree.map(|(_, degree)| format!("{degree} ({} {})", one.path.join("."), one.text)),
+        );
+    }
+}
+
+/// The options of a server's own file, by their path: `compilation-config.pass-config.fuse-allreduce-rms`. A switch that
+/// is off counts as absent.
+fn options(all: &[Scalar]) -> impl Iterator<Item = (String, String)> {
+    let said = all.iter().filter(|one| one.path.len() > 1 || one.text != "false");
+    said.map(|one| (one.option(), one.text.clone()))
+}
+
+/// The job of arguments of an engine's server; `text` may set variables. Whether flags that are not read are named
+/// follows the engine.
+fn draft(
+    args: &mut Arguments,
+    (engine, is_whole): (&str, bool),
+    called: Option<&str>,
+    ran: &[Statement],
+    text: &str,
+) -> Result<Draft> {
+    args.rename(|key| flags::whole(key, engine));
+    let args = &*args;
     let mut draft = Draft::default();
     draft.put("serve", "true")?;
     let sglang = engine == "sglang";
@@ -244,10 +330,13 @@ fn draft(args: &Arguments, engine: &str, called: Option<&str>, text: &str) -> Re
         found => found,
     };
     put_sizes(args, &mut draft, if inside { replicas.max(1) } else { 1 })?;
-    draft.put("engine", engine)?;
+    put_release(engine, ran, &mut draft)?;
     draft.only = match args.any(&["disaggregation-mode"]) {
         Some("decode") => Some(Doing::Decode),
         Some("prefill") => Some(Doing::Prefill),
+        // Dynamo's flags of vLLM's workers.
+        _ if args.has("is-decode-worker") => Some(Doing::Decode),
+        _ if args.has("is-prefill-worker") => Some(Doing::Prefill),
         _ => None,
     };
     // vLLM's backends name the kernels, SGLang's have a mode, by default by phase.
@@ -283,11 +372,17 @@ fn draft(args: &Arguments, engine: &str, called: Option<&str>, text: &str) -> Re
             draft.inferred.push(format!("priced without {what}"));
         }
     }
+    if compiles_otherwise(args) {
+        draft.inferred.push("priced without another compilation than the usual one".to_owned());
+    }
     if args.any(&["cuda-graph-backend-decode"]) == Some("disabled") {
         let what = "priced without the host's launch of each kernel";
         draft.inferred.push(what.to_owned());
     }
     draft.inferred.extend(args.open());
+    if is_whole {
+        draft.inferred.extend(flags::unread(args, engine));
+    }
     Ok(draft)
 }
 
@@ -324,7 +419,7 @@ fn put_sizes(args: &Arguments, draft: &mut Draft, groups: u32) -> Result<()> {
     for (key, names) in COPIED {
         let Some(value) = args.any(names) else { continue };
         if value.contains(['$', '{', '`']) {
-            draft.unread.push(format!("{key} {value}, which only a run decides,"));
+            draft.undecided.push((key, format!("{key} {value}, which only a run decides,")));
             continue;
         }
         match key {
@@ -332,13 +427,19 @@ fn put_sizes(args: &Arguments, draft: &mut Draft, groups: u32) -> Result<()> {
             "context" if matches!(value, "auto" | "-1") => {
                 draft.inferred.push("the length that fits is asked for: set context".to_owned());
             }
-            "context" => draft.put(key, counted(value))?,
             "chunk" if value == "-1" => {
                 draft.inferred.push("prompts in one piece are asked for: set chunk".to_owned());
             }
-            "chunk" | "sequences" if !names.contains(&"max-num-seqs") => {
-                let all = counted(value);
-                draft.put(key, all.parse().map_or(all, share))?;
+            "context" | "chunk" | "sequences" | "dcp" => {
+                let of_all = key == "chunk" || names.contains(&"max-running-requests");
+                match counted(value).parse::<u32>() {
+                    Ok(all) if of_all => draft.put(key, share(all))?,
+                    Ok(each) => draft.put(key, each.to_string())?,
+                    Err(_) => draft.asked.push(asked(args, key, names, value)),
+                }
+            }
+            "utilization" if value.parse::<f64>().is_err() => {
+                draft.asked.push(asked(args, key, names, value));
             }
             _ => draft.put(key, value)?,
         }
@@ -377,9 +478,28 @@ fn fused_norm(args: &Arguments, sglang: bool) -> Option<bool> {
             .then_some(true),
         false => {
             let low = matches!(args.any(&["optimization-level", "-O"]), Some("0" | "1"));
-            (low || has(&["enforce-eager", "-O0", "-O1"])).then_some(false)
+            let low = low || has(&["enforce-eager", "-O0", "-O1"]);
+            let mut said = settings(args).into_iter().filter(|(key, _)| FUSES.contains(&&**key));
+            said.next().map(|(_, value)| !is_off(&value)).or(low.then_some(false))
         }
     }
+}
+
+/// The settings of vLLM's compiler: of its object, or with flags of their own.
+fn settings(args: &Arguments) -> Vec<(String, String)> {
+    let parts = COMPILER.iter().flat_map(|flag| args.parts(flag));
+    let parts = parts.map(|(key, value)| (key.to_owned(), value.to_owned()));
+    let object = args.any(&COMPILER).filter(|value| value.starts_with('{'));
+    let object = scalars(object.unwrap_or_default()).into_iter();
+    parts.chain(object.map(|one| (one.option(), one.text))).collect()
+}
+
+/// Whether flags choose another compilation, but for what is read of it.
+fn compiles_otherwise(args: &Arguments) -> bool {
+    let all = settings(args);
+    let level = ["optimization-level", "-O0", "-O1", "-O"].iter().any(|flag| args.has(flag));
+    let has = COMPILER.iter().any(|flag| args.has(flag));
+    level || has && all.is_empty() || all.iter().any(|(key, _)| !FUSES.contains(&&**key))
 }
 
 /// Whether SGLang spreads experts over all ranks of TP, whatever `--ep-size` says: every exchange of
@@ -398,21 +518,4 @@ fn counted(text: &str) -> String {
     };
     let found = [('k', 1e3), ('K', 1024.0), ('m', 1e6), ('M', 1_048_576.0)];
     found.into_iter().find_map(|(unit, by)| scaled(unit, by)).unwrap_or_else(|| text.to_owned())
-}
-
-/// The command line of a container in YAML: all words of its lists and texts; `None` if it has no flags.
-fn command(yaml: &str) -> Option<String> {
-    let plain = |line: &str| {
-        let line = line.split(" #").next().unwrap_or("").trim_start().trim_end_matches('\\');
-        let line = line.strip_prefix("- ").unwrap_or(line);
-        line.replace(['[', ']', ',', '"', '\''], " ")
-    };
-    let lines: Vec<String> = yaml.lines().map(plain).collect();
-    let words: Vec<&str> = lines.iter().flat_map(|line| line.split_whitespace()).collect();
-    let line = words.join(" ");
-    let is_flag = |word: &str| {
-        word.strip_prefix("--")
-            .is_some_and(|key| key.starts_with(|c: char| c.is_ascii_alphabetic()))
-    };
-    line.split_whitespace().any(is_flag).then_some(line)
 }
