@@ -211,6 +211,16 @@ pub fn is_engine(name: &str) -> bool {
     named(name).is_some()
 }
 
+/// The release whose rules hold for an engine's name, with a note if it is not the named one; `None` if no engine has
+/// that name.
+///
+/// # Errors
+/// What follows `@` is no release, or one before all whose rules are known.
+pub(crate) fn release_of(name: &str) -> Result<Option<(&'static str, Vec<String>)>> {
+    let Some((engine, version)) = named(name) else { return Ok(None) };
+    release(engine, version).map(|(text, _, notes)| Some((text, notes)))
+}
+
 /// The rules of the engine called `name` on a machine; `None` if no engine has that name.
 pub(super) fn asked(name: &str, site: &Site) -> Option<Result<Box<dyn Policy>>> {
     let (engine, version) = named(name)?;

@@ -22,7 +22,7 @@ use crate::base::collective::Collective::{
 };
 use crate::base::error::{Error, Result};
 use crate::base::quantity::Bytes;
-use crate::library::engines::{Conditions, Kernel};
+use crate::library::engines::{self, Conditions, Kernel};
 use crate::measure::expect::Tokens;
 use crate::plan::Group;
 use crate::plan::moe::{LOW_LATENCY, NORMAL};
@@ -344,10 +344,13 @@ impl Draft {
     fn served(&self, machines: &Machines<'_>) -> Result<Serve> {
         let mut inferred = self.inferred.clone();
         inferred.extend(self.unread.iter().map(|key| format!("{key} is not read")));
+        let undecided = self.undecided.iter().filter(|(key, _)| self.get(key).is_none());
+        inferred.extend(undecided.map(|(_, value)| format!("{value} is not read")));
         let mut missing: Vec<&str> = Vec::new();
         let Some(model) = self.model.clone() else {
-            return Err(Error::input("the job has no model (a config.json)")
-                .help("name the model's config.json after the arguments"));
+            return Err(Error::input("the job has no model (a config.json)").help(
+                "write --set model=NAME, or name the model's config.json after the arguments",
+            ));
         };
         model.is_there()?;
         if ["machine", "device", "profile"].iter().all(|key| self.get(key).is_none()) {
@@ -430,10 +433,8 @@ impl Draft {
                 .at("dcp")
                 .help("write a divisor of the tp that attention has"));
         }
-        if let Some(other) = self.get("engine").filter(|e| !crate::library::is_engine(e)) {
-            return Err(Error::input(format!("`{other}` is not an inference engine"))
-                .at("engine")
-                .help("write one such as vllm or sglang@0.5.23"));
+        if let Some(name) = self.get("engine") {
+            inferred.extend(release(name)?);
         }
         let sglang = self.get("engine").is_some_and(|e| e.starts_with("sglang"));
         divided(&model, tp, vllm || sglang)?;
@@ -492,6 +493,33 @@ impl Draft {
     }
 }
 
+/// What is assumed of an engine's release.
+///
+/// # Errors
+/// It is no engine, or no release.
+fn release(name: &str) -> Result<Option<String>> {
+    if !crate::library::is_engine(name) {
+        return Err(Error::input(format!("`{name}` is not an inference engine"))
+            .at("engine")
+            .help("write one such as vllm or sglang@0.5.23"));
+    }
+    let (engine, asked) = name.split_once('@').map_or((name, None), |(of, at)| (of, Some(at)));
+    match (engines::release_of(name), asked) {
+        (Ok(Some((newest, _))), None) => {
+            Ok(Some(format!("engine {engine}@{newest}: nothing says which release")))
+        }
+        (Ok(Some((_, notes))), _) => Ok(notes.into_iter().next()),
+        (Ok(None), _) => Ok(None),
+        // Its defaults are those of that release, as far as they are known.
+        (Err(error), Some(_)) if error.is_unsupported() => Ok(Some(format!(
+            "{}: its all-reduces are those of the library; {}",
+            error.what(),
+            error.mending().unwrap_or_default()
+        ))),
+        (Err(error), _) => Err(error.at(format!("engine = {name}"))),
+    }
+}
+
 /// Bytes of a number in the cache of keys and values.
 fn cached(kind: &str) -> Result<f64> {
     match kind.to_ascii_lowercase().as_str() {
@@ -501,7 +529,7 @@ fn cached(kind: &str) -> Result<f64> {
         "nvfp4" => Ok(0.5625),
         _ => Err(Error::input(format!("a cache of `{kind}` is not priced"))
             .at(format!("cache_type = {kind}"))
-            .help("write --set cache_type=fp8, int8 or bf16")),
+            .help("write --set cache_type=fp8, int8, nvfp4 or bf16")),
     }
 }
 
@@ -522,7 +550,7 @@ fn share(text: &str) -> Result<f64> {
     text.parse().ok().filter(|part| (0.05..=1.0).contains(part)).ok_or_else(|| {
         Error::input(format!("`{text}` is not a part of the memory"))
             .at(format!("utilization = {text}"))
-            .help("write a number from 0.05 to 1, such as 0.9")
+            .help("write a number from 0.05 to 1, such as --set utilization=0.9")
     })
 }
 
