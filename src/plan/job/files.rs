@@ -51,7 +51,6 @@ fn within(files: &dyn Files, names: &[String], left: &Cell<usize>) -> Result<Vec
             None => read(files, &names[at], &texts[at], names, left)?,
         };
         layers.push((at, rows));
-        }
     }
     layers.sort_by_key(|(at, _)| *at);
     let mut layers = layers.into_iter().map(|(_, rows)| rows);

@@ -3894,4 +3894,288 @@ fn weights_in_fp8_are_divided_into_whole_blocks() {
     // 25600 channels are 200 blocks.
     let dense = of("vllm serve Qwen/Qwen3-32B-FP8 -tp 16 --max-model-len 8192");
     assert!(dense.contains("a feed-forward part of 25600 channels leaves 1600 each"), "{dense}");
+
+/// The server of files that are named in this order, or the error.
+fn of_files(
+    files: &'static [(&'static str, &'static str)],
+    names: &[&str],
+    keys: &[(&str, &str)],
+) -> Result<Serve, String> {
+    let files = Two(files);
+    let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
+    let mut typed = Draft::default();
+    typed.put("machine", "dgx-h200").unwrap();
+    for (key, value) in keys {
+        typed.put(key, *value).unwrap();
+    }
+    let found = drafts(&files, &names).map_err(|e| e.to_string())?.remove(0).draft;
+    typed.over(&found).serve(&Machines::new(&files)).map_err(|e| e.to_string())
+}
+
+fn says(serve: &Serve, what: &str) -> bool {
+    serve.inferred.iter().any(|note| note.contains(what))
+}
+
+/// The workers of Dynamo are the engines that they name: ai-dynamo/dynamo, components/src/dynamo/trtllm/backend_args.py.
+#[test]
+fn dynamo_starts_the_engine_that_it_names() {
+    const FLAGS: &str = "python3 -m dynamo.trtllm --model-path nvidia/DeepSeek-R1-0528-FP4 --tensor-parallel-size 8 \
+        --expert-parallel-size 8 --max-batch-size 64 --max-num-tokens 4096 --free-gpu-memory-fraction 0.5 \
+        --override-engine-args '{\"kv_cache_config\": {\"dtype\": \"fp8\"}}'";
+    const GRAPH: &str = "kind: ConfigMap\ndata:\n  config.yaml: |\n    tensor_parallel_size: 8\n    moe_expert_parallel_size: 8
+    enable_attention_dp: true\n    max_batch_size: 32\n---\nspec:\n  services:\n    Worker:\n      mainContainer:
+          command: [/bin/sh, -c]\n          args:\n            - >-\n              python3 -m dynamo.trtllm
+              --model-path /models/deepseek-r1-fp4\n              --extra-engine-args /config/config.yaml\n";
+    const LOST: &str =
+        "python3 -m dynamo.trtllm --model llama3-8b --extra-engine-args $HOME/o.yaml";
+    let files = &[
+        ("a.sh", FLAGS),
+        ("g.yaml", GRAPH),
+        ("l.sh", LOST),
+        ("v.sh", "python3 -m dynamo.vllm --model llama3-70b -tp 4 --is-prefill-worker"),
+        (
+            "s.sh",
+            "python3 -m dynamo.sglang --model-path llama3-70b --tp 4 --disaggregation-mode decode",
+        ),
+        ("./$HOME/o.yaml", ""),
+        ("$HOME/o.yaml", ""),
+    ];
+    let of = |name: &str| of_files(files, &[name], &[]).unwrap_or_else(|e| panic!("{name}: {e}"));
+    let flags = of("a.sh");
+    assert_eq!(flags.engine.as_deref(), Some("tensorrt-llm"));
+    assert_eq!((flags.tp, flags.dp, flags.ep, flags.exchange), (8, 1, 8, Exchange::Reduce));
+    assert_eq!(
+        (flags.sequences, flags.chunk, flags.utilization, flags.cache),
+        (64, 4096, 0.5, 1.0)
+    );
+    let served = flags.priced(&Wires::new(&Registry::builtin(), &flags.machine)).unwrap();
+    assert!(served.decode.messages.time > 0.0 && served.prefill.messages.time > 0.0);
+    let graph = of("g.yaml");
+    assert_eq!(graph.engine.as_deref(), Some("tensorrt-llm"));
+    assert_eq!((graph.tp, graph.dp, graph.ep, graph.sequences), (1, 8, 8, 32));
+    let (vllm, sglang) = (of("v.sh"), of("s.sh"));
+    assert_eq!((vllm.engine.as_deref(), vllm.only), (Some("vllm"), Some(Doing::Prefill)));
+    assert_eq!((sglang.engine.as_deref(), sglang.only), (Some("sglang"), Some(Doing::Decode)));
+}
+
+/// A YAML that is named with a launch holds the options of the path that the launch names, in any order of both.
+#[test]
+fn a_yaml_beside_a_launch_holds_its_options() {
+    let files = &[
+        ("t.sh", "trtllm-serve nvidia/DeepSeek-R1-0528-FP4 --config /config/b.yaml"),
+        ("v.sh", "vllm serve llama3-70b --max-num-seqs 16 --config /etc/v.yaml"),
+        ("none.sh", "trtllm-serve nvidia/DeepSeek-R1-0528-FP4"),
+        (
+            "b.yaml",
+            "tensor_parallel_size: 8\nmoe_expert_parallel_size: 8\nenable_attention_dp: true\nmax_batch_size: 24\n",
+        ),
+        ("v.yaml", "tensor-parallel-size: 4\nmax-num-seqs: 99\nmax-model-len: 8192\n"),
+    ];
+    for names in [["t.sh", "b.yaml"], ["b.yaml", "t.sh"], ["none.sh", "b.yaml"]] {
+        let found = of_files(files, &names, &[]).unwrap_or_else(|e| panic!("{names:?}: {e}"));
+        assert_eq!((found.tp, found.dp, found.ep, found.sequences), (1, 8, 8, 24), "{names:?}");
+        assert!(!says(&found, "not there"), "{:?}", found.inferred);
+        assert!(says(&found, "chunk 8192: the default of trtllm-serve"));
+    }
+    for names in [["v.sh", "v.yaml"], ["v.yaml", "v.sh"]] {
+        let found = of_files(files, &names, &[]).unwrap_or_else(|e| panic!("{names:?}: {e}"));
+        // The command is above its file.
+        assert_eq!((found.tp, found.sequences, found.longest), (4, 16, 8192), "{names:?}");
+        assert!(
+            !says(&found, "priced without") && !says(&found, "not read"),
+            "{:?}",
+            found.inferred
+        );
+    }
+}
+
+/// What a script writes is found by the value of a variable, with its variables; vLLM's file too.
+#[test]
+fn options_that_a_script_writes_are_read() {
+    let text = "TP=4\nF=\"o.yml\"\ncat > $F << EOF\nmax_batch_size: 16\nEOF\nif [ $TP = 4 ]; then\ncat << EOF >> $F\n\
+                tensor_parallel_size: $TP\nEOF\nelse\ncat << EOF >> $F\nmax_batch_size: 9\nEOF\nfi\n\
+                trtllm-serve llama3-70b --extra_llm_api_options=$F > log 2>&1 &\n";
+    let found = serving(text, "dgx-h200").0;
+    assert_eq!((found.tp, found.sequences), (4, 16));
+    let vllm = "cat > c.yaml <<'EOF'\ntensor-parallel-size: 2\ncompilation-config:\n  pass_config:\n    \
+                fuse_allreduce_rms: false\nEOF\nvllm serve llama3-70b --config c.yaml --max-num-seqs 4\n";
+    let found = serving(vllm, "dgx-h200").0;
+    assert_eq!((found.tp, found.sequences, found.fused), (2, 4, Some(false)));
+    assert!(!says(&found, "priced without"), "{:?}", found.inferred);
+}
+
+/// Flags that have no price are named; a begin of one flag is that flag, as for Python's argparse.
+#[test]
+fn flags_that_are_not_read_are_named() {
+    let notes = |text: &str| {
+        let all = serving(text, "dgx-h200").0.inferred;
+        all.into_iter().filter(|note| note.contains("not read")).collect::<Vec<_>>()
+    };
+    let llama = "vllm serve llama3-70b -tp 4";
+    assert_eq!(
+        notes(&format!(
+            "{llama} --max-model-length 8192 --hf-overrides '{{\"a\": 1}}' --kv-offloading-size 100 --enable-sleep-mode"
+        )),
+        ["not read: --enable-sleep-mode, --hf-overrides, --kv-offloading-size, --max-model-length"]
+    );
+    for known in [
+        "--port 8000 --served-model-name x --trust-remote-code --block-size 32 --max-num-seqs 4 --no-enable-prefix-caching",
+        "--seed=1 --kv-transfer-config '{\"kv_role\": \"kv_both\"}' --tool-call-parser openai --enable-auto-tool-choice",
+    ] {
+        assert!(notes(&format!("{llama} {known}")).is_empty(), "{known}");
+    }
+    let page = "Use `--this` or --that with care.\n\n```\nvllm serve llama3-70b -tp 4\n```\n\nThen --those.";
+    assert!(notes(page).is_empty(), "{:?}", notes(page));
+    let of = |text: &str| serving(text, "dgx-h200").0;
+    let cut = of("vllm serve llama3-70b --tensor-parallel 4 --max-num-s 7");
+    assert_eq!((cut.tp, cut.sequences), (4, 7));
+    assert_eq!(of("sglang serve llama3-70b --tensor-p 4 --context-len 4096").tp, 4);
+    // Of several flags none is meant.
+    assert_eq!(notes("vllm serve llama3-70b --max-num 7"), ["not read: --max-num"]);
+}
+
+/// One YAML with the options of a server that prefills and of one that decodes is two servers, as a script with both is.
+#[test]
+fn options_of_two_servers_are_refused() {
+    let files = &[
+        (
+            "srt.yaml",
+            "backend:\n  sglang_config:\n    prefill:\n      model-path: llama3-70b\n      tensor-parallel-size: 4
+    decode:\n      model-path: llama3-70b\n      tensor-parallel-size: 8\n",
+        ),
+        ("one.yaml", "backend:\n  sglang_config:\n    decode:\n      model-path: llama3-70b\n      tensor-parallel-size: 8\n"),
+        (
+            "helm.yaml",
+            "decode:\n  parallelism:\n    tensor: 4\n  containers:\n  - args: [\"--max-model-len\", \"32000\"]
+prefill:\n  parallelism:\n    tensor: 1\n",
+        ),
+        (
+            "kserve.yaml",
+            "kind: LLMInferenceService\nspec:\n  parallelism:\n    data: 32\n    tensor: 1\n    expert: true
+  template:\n    containers:\n    - env:\n      - name: VLLM_ADDITIONAL_ARGS
+        value: \"--gpu-memory-utilization 0.95 --enable-eplb\"\n",
+        ),
+    ];
+    let of = |name: &str, keys: &[(&str, &str)]| of_files(files, &[name], keys);
+    let refused = of("srt.yaml", &[]).err().unwrap();
+    assert!(
+        refused
+            .contains("sglang_config.prefill prefills, and backend.sglang_config.decode decodes")
+            && refused.contains("srt.yaml"),
+        "{refused}"
+    );
+    assert_eq!(of("one.yaml", &[]).unwrap().tp, 8);
+    let refused = of("helm.yaml", &[("model", "llama3-70b")]).err().unwrap();
+    assert!(refused.contains("prefill prefills, and decode decodes"), "{refused}");
+    let asked = of("kserve.yaml", &[("model", "deepseek-v3")]).err().unwrap();
+    assert!(
+        asked.contains("dp (spec.parallelism.data 32), ep (spec.parallelism.expert true)"),
+        "{asked}"
+    );
+    let said = of("kserve.yaml", &[("model", "deepseek-v3"), ("dp", "32"), ("ep", "32")]).unwrap();
+    assert_eq!((said.dp, said.utilization), (32, 0.95));
+    assert!(says(&said, "redundant experts"));
+}
+
+/// The release is that of the image, or the newest, and the answer says which; the rest is refused as by `choose`.
+#[test]
+fn the_release_of_a_server_is_said() {
+    let of = |text: &str| serving(text, "dgx-h200").0;
+    let plain = of("vllm serve llama3-70b -tp 4");
+    assert!(says(&plain, "engine vllm@") && says(&plain, "nothing says which release"));
+    let image = of("docker run vllm/vllm-openai:v0.19.0 --model llama3-70b -tp 4");
+    assert_eq!((image.engine.as_deref(), image.utilization), (Some("vllm@0.19.0"), 0.9));
+    assert!(!says(&image, "release"));
+    let near = of(
+        "docker run lmsysorg/sglang:v0.5.16-cu130 python3 -m sglang.launch_server --model llama3-70b --tp 4",
+    );
+    assert_eq!(near.engine.as_deref(), Some("sglang@0.5.16"));
+    let old = of("docker run vllm/vllm-openai:v0.11.0 --model llama3-70b -tp 4");
+    assert!(says(&old, "the rules of vllm 0.11.0 are not known here"), "{:?}", old.inferred);
+    for tag in ["latest", "v1", "nightly-0.1", "$TAG"] {
+        let text = format!("docker run vllm/vllm-openai:{tag} --model llama3-70b -tp 4");
+        assert_eq!(of(&text).engine.as_deref(), Some("vllm"), "{tag}");
+    }
+    for name in ["vllm@x", "vllm@"] {
+        let keys = [("engine", name)];
+        let refused =
+            of_files(&[("a.sh", "vllm serve llama3-8b")], &["a.sh"], &keys).err().unwrap();
+        assert!(refused.contains("is not a release") && refused.contains("engine = "), "{refused}");
+    }
+}
+
+/// Containers have variables of their own, and arguments as lists without long flags.
+#[test]
+fn containers_are_read_with_their_variables() {
+    let files = &[
+        (
+            "env.yaml",
+            "containers:\n- name: vllm\n  image: vllm/vllm-openai:v0.33.0\n  command: [bash, -c]\n  args:\n  - |-
+    # RUN it, with an apostrophe's sign\n    exec vllm serve \\\n      llama3-70b \\\n      --tensor-parallel-size $TP \\
+      --data-parallel-size $((NODES * LOCAL)) --max-num-seqs ${MAX} \\\n      --eplb-config '{\"a\":\"1\",\n  \"b\":\"2\"}'
+  env:\n  - name: TP\n    value: \"2\"\n  - name: LOCAL\n    value: \"2\"\n  - name: MAX\n    value: \"24\"
+  - name: OTHER\n    valueFrom: {fieldRef: {fieldPath: x}}\n- name: sidecar\n  args: [\"--port=1\"]\n",
+        ),
+        ("list.yaml", "containers:\n- command: [vllm, serve]\n  args: [llama3-70b, -tp, \"4\"]\n"),
+        ("k8s.yaml", "containers:\n- command: [vllm, serve]\n  args: [llama3-70b, \"-tp=$(TP)\"]\n  env: [{name: TP, value: \"4\"}]\n"),
+        (
+            "recipe.yaml",
+            "description: use vllm serve and more\nguide: |\n  Run vllm serve from a shell -tp 4\n  For all: vllm serve --tp and\n\
+             features:\n  tools:\n    args: [\"--tool-call-parser\", openai]\n",
+        ),
+    ];
+    let of = |name: &str, keys: &[(&str, &str)]| of_files(files, &[name], keys);
+    let asked = of("env.yaml", &[]).err().unwrap();
+    assert!(asked.contains("does not say dp (--data-parallel-size $[NODES*2])"), "{asked}");
+    let env = of("env.yaml", &[("dp", "4")]).unwrap();
+    assert_eq!((env.tp, env.dp, env.sequences), (2, 4, 24));
+    assert_eq!(env.engine.as_deref(), Some("vllm@0.33.0"));
+    assert_eq!([of("list.yaml", &[]).unwrap().tp, of("k8s.yaml", &[]).unwrap().tp], [4, 4]);
+    let recipe = of("recipe.yaml", &[]).err().unwrap();
+    assert!(recipe.contains("no model") && recipe.contains("--set model=NAME"), "{recipe}");
+}
+
+/// vLLM's compiler takes its settings as an object or one by one.
+#[test]
+fn settings_of_vllms_compiler_are_read() {
+    let of = |more: &str| serving(&format!("vllm serve llama3-70b -tp 4 {more}"), "dgx-h200").0;
+    for more in [
+        "--compilation-config '{\"pass_config\":{\"fuse_allreduce_rms\":false}}'",
+        "-cc.pass_config.fuse_allreduce_rms=False",
+        "--compilation-config.pass_config.fuse_allreduce_rms false",
+    ] {
+        let found = of(more);
+        assert_eq!(found.fused, Some(false), "{more}");
+        assert!(!says(&found, "compilation"), "{more}");
+    }
+    assert_eq!(of("-O1 -cc.pass_config.fuse_allreduce_rms=true").fused, Some(true));
+    let other = of("--compilation-config '{\"cudagraph_mode\":\"PIECEWISE\"}'");
+    assert!(other.fused.is_none() && says(&other, "another compilation"));
+}
+
+/// Values that cannot be read are asked for, by their flag and by the key that says them otherwise.
+#[test]
+fn values_that_are_not_read_are_asked_for() {
+    let files = &[
+        ("a.sh", "vllm serve llama3-8b --max-num-seqs many --gpu-memory-utilization most"),
+        ("b.sh", "vllm serve $MODEL -tp 4 --max-num-seqs $CONC"),
+        ("c.sh", "trtllm-serve llama3-8b --max_batch_size lots"),
+        ("d.sh", "vllm serve llama3-8b --kv-cache-dtype int3"),
+    ];
+    let of = |name: &str, keys: &[(&str, &str)]| of_files(files, &[name], keys);
+    let asked = of("a.sh", &[]).err().unwrap();
+    assert!(asked.contains("sequences (--max-num-seqs many)"), "{asked}");
+    assert!(asked.contains("utilization (--gpu-memory-utilization most)"), "{asked}");
+    assert!(of("a.sh", &[("sequences", "8"), ("utilization", "0.9")]).is_ok());
+    let model = of("b.sh", &[]).err().unwrap();
+    assert!(model.contains("`$MODEL`") && model.contains("--set model=NAME"), "{model}");
+    assert!(says(
+        &of("b.sh", &[("model", "llama3-70b")]).unwrap(),
+        "sequences $CONC, which only a run"
+    ));
+    let said = of("b.sh", &[("model", "llama3-70b"), ("sequences", "8")]).unwrap();
+    assert!(!says(&said, "$CONC"), "{:?}", said.inferred);
+    let asked = of("c.sh", &[]).err().unwrap();
+    assert!(asked.contains("sequences (--max-batch-size lots)"), "{asked}");
+    assert!(of("d.sh", &[]).err().unwrap().contains("nvfp4"));
 }
