@@ -29,8 +29,8 @@ pub use hardware::Hardware;
 pub(crate) use hardware::line_rate;
 pub use kind::{Generation, LinkKind, NcclTuner, NetworkKind, Vendor};
 pub use measured::{Date, How, Measured};
-pub use names::{same, unknown};
 pub(crate) use names::{Slice, slice};
+pub use names::{same, unknown};
 
 use std::collections::BTreeMap;
 use std::num::NonZeroU32;

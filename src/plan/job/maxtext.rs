@@ -269,7 +269,9 @@ fn put(keys: &Keys, place: Option<&Place>, draft: &mut Draft) -> Result<()> {
     for (key, devices) in [("tp", tp), ("cp", cp), ("ep", ep)].into_iter().filter(|(_, n)| *n > 1) {
         match devices.is_multiple_of(inside) {
             true => draft.put(key, (devices / inside).to_string())?,
-            false => draft.asked.push(format!("{key} ({devices} devices, of which a chip has two)")),
+            false => {
+                draft.asked.push(format!("{key} ({devices} devices, of which a chip has two)"))
+            }
         }
         inside = 1;
     }

@@ -708,7 +708,13 @@ impl Serve {
             Some(traffic) => {
                 let one = f64::from(traffic.input.min(self.chunk));
                 let own = self.prefill(wires, one)?.span() * (f64::from(traffic.input) / one);
-                Some(self.seen(traffic, sequences, decode.span(), own, prefill.span() * chunk.recip()))
+                Some(self.seen(
+                    traffic,
+                    sequences,
+                    decode.span(),
+                    own,
+                    prefill.span() * chunk.recip(),
+                ))
             }
             None => None,
         };

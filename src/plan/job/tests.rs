@@ -3894,6 +3894,7 @@ fn weights_in_fp8_are_divided_into_whole_blocks() {
     // 25600 channels are 200 blocks.
     let dense = of("vllm serve Qwen/Qwen3-32B-FP8 -tp 16 --max-model-len 8192");
     assert!(dense.contains("a feed-forward part of 25600 channels leaves 1600 each"), "{dense}");
+}
 
 /// The server of files that are named in this order, or the error.
 fn of_files(
