@@ -336,7 +336,7 @@ fn repository(name: &str) -> &str {
     // Variants of a recipe: `deepseek3-671b-2dfsdp`.
     let same = |own: &str| {
         name.strip_prefix(own).is_some_and(|rest| {
-            rest.is_empty() || ["-2dfsdp", "-batchsplit", "-pt"].iter().any(|end| *end == rest)
+            rest.is_empty() || ["-2dfsdp", "-batchsplit", "-pt"].contains(&rest)
         })
     };
     OTHERS.iter().find(|(own, _)| same(own)).map_or(name, |(_, other)| other)
