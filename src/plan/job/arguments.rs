@@ -170,7 +170,9 @@ impl Arguments {
 
     /// The first of several names that has a value.
     pub fn any(&self, keys: &[&str]) -> Option<&str> {
-        keys.iter().find_map(|key| self.get(key)).filter(|v| !v.is_empty())
+        // The others are asked for too: they say the same.
+        let found: Vec<&str> = keys.iter().filter_map(|key| self.get(key)).collect();
+        found.first().copied().filter(|v| !v.is_empty())
     }
 
     pub fn number(&self, keys: &[&str]) -> Option<u32> {

@@ -27,7 +27,9 @@ pub(super) fn is(text: &str, file: &str) -> bool {
     let all = statements(text);
     let in_words =
         |text: &str| text.split(|c: char| c.is_whitespace() || "\"'(=".contains(c)).any(flag);
-    names && (is_yaml(file) || !servers(&all).is_empty())
+    let yaml = is_yaml(file);
+    names && (yaml || !servers(&all).is_empty())
+        || yaml && !servers(&ran(text)).is_empty()
         || text.lines().map(|line| line.trim_start().trim_start_matches("- ")).any(key)
         || all.iter().any(|statement| in_words(&statement.text))
 }
@@ -368,7 +370,7 @@ fn draft(
         draft.inferred.push("priced with elements of 16 bits, not of 32".to_owned());
     }
     for (flags, what) in UNPRICED {
-        if flags.iter().any(|flag| args.has_part(flag)) {
+        if flags.iter().filter(|flag| args.has_part(flag)).count() > 0 {
             draft.inferred.push(format!("priced without {what}"));
         }
     }

@@ -155,6 +155,11 @@ pub(super) fn read(beside: &Beside<'_>) -> Result<Draft> {
         }
     }
     draft.usually(Whose::Program, USUAL);
+    // A value that is not read has no default in its place.
+    let is_asked = |key: &str| draft.asked.iter().any(|asked| asked.split(' ').next() == Some(key));
+    let asked: Vec<&str> =
+        USUAL.into_iter().map(|(key, _)| key).filter(|key| is_asked(key)).collect();
+    draft.usual.retain(|(_, key), _| !asked.contains(key));
     draft.inferred.push(
         "utilization is a part of all memory; TensorRT-LLM's is one of what weights leave, where somewhat more fits".to_owned(),
     );

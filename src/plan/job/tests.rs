@@ -3406,7 +3406,6 @@ fn defaults_are_by_gpu() {
     assert_eq!(serving(env, "dgx-h200").0.exchange, Exchange::Kernels(["deepep-ll"; 2]));
     for flag in [
         "--cpu-offload-gb 20",
-        "--config a.yaml",
         "--eplb-config {}",
         "--enable-eplb",
         "--enable-dbo",
@@ -4127,7 +4126,7 @@ fn containers_are_read_with_their_variables() {
     ];
     let of = |name: &str, keys: &[(&str, &str)]| of_files(files, &[name], keys);
     let asked = of("env.yaml", &[]).err().unwrap();
-    assert!(asked.contains("does not say dp (--data-parallel-size $[NODES*2])"), "{asked}");
+    assert!(asked.contains("does not say dp (--data-parallel-size $[NODES*LOCAL])"), "{asked}");
     let env = of("env.yaml", &[("dp", "4")]).unwrap();
     assert_eq!((env.tp, env.dp, env.sequences), (2, 4, 24));
     assert_eq!(env.engine.as_deref(), Some("vllm@0.33.0"));

@@ -194,10 +194,15 @@ fn keyed(text: &str) -> Option<(&str, &str)> {
 /// The place behind the quote that closes the one at the begin of a text.
 fn closing(text: &str, quote: char) -> Option<usize> {
     let mut escaped = false;
-    let found = text.char_indices().skip(1).find(|&(_, c)| {
+    let found = text.char_indices().skip(1).find(|&(at, c)| {
         let closes = c == quote && !escaped;
-        escaped = c == '\\' && quote == '"' && !escaped;
-        closes
+        escaped = !escaped
+            && match quote {
+                '"' => c == '\\',
+                // A quote that is doubled is one.
+                _ => closes && text[at + 1..].starts_with(quote),
+            };
+        closes && !escaped
     });
     found.map(|(at, _)| at + 1)
 }
