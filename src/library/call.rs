@@ -134,9 +134,11 @@ impl Call {
             return Ok(());
         }
         let (size, element) = (size.0, element.0);
-        Err(Error::input(format!("{size} B are no whole number of elements of {element} B")).help(
-            format!("give a multiple of {element} B, or the type of the elements: --dtype char"),
-        ))
+        Err(Error::input(format!("{size} B are no whole number of elements of {element} B"))
+            .at(format!("{size}B"))
+            .help(format!(
+                "give a multiple of {element} B, or the type of the elements: --dtype char"
+            )))
     }
 
     /// The whole bytes of one rank's block: M over N.

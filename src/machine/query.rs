@@ -853,9 +853,9 @@ impl Layout {
                     .help("give two of the three; the third follows"))
             }
             (Some(n), Some(nodes), None) if n % nodes != 0 => {
-                // With one less on some nodes, the ranks of a full node say it.
+                // With one less on the last node, the ranks of a full node say it.
                 let each = n.div_ceil(nodes);
-                let uneven = match n.div_ceil(each) == nodes {
+                let uneven = match n % each == each - 1 && n.div_ceil(each) == nodes {
                     true => {
                         format!(", or give those of a full node instead: --gpus-per-node {each}")
                     }

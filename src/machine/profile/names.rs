@@ -77,7 +77,8 @@ impl fmt::Display for Slice {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { machine, chips, by_core } = self;
         let why = if *by_core { ", whose name counts two TensorCores a chip" } else { "" };
-        write!(f, "write --on {machine} -n {chips}: it is a slice of {chips} chips{why}")
+        let many = if *chips == 1 { "" } else { "s" };
+        write!(f, "write --on {machine} -n {chips}: it is a slice of {chips} chip{many}{why}")
     }
 }
 

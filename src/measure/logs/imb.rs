@@ -246,10 +246,7 @@ impl Table {
         let why = UNUSED.iter().find(|(name, _)| *name == title).map(|&(_, why)| why);
         let used = USED.iter().find(|(name, _)| *name == title);
         let overlapped = fields.iter().any(|f| f.starts_with("t_ovrl") || f.starts_with("overlap"));
-        let help = match self.apart {
-            Some(GROUPS) => "run it without -multi",
-            _ => "leave it out: only times of single operations are used",
-        };
+        let usual = "leave it out: only times of single operations are used";
         if let Some((_, tested)) = used {
             draft.tested = Some(tested.clone());
             if let Tested::Collective(collective) = tested {
@@ -270,16 +267,21 @@ impl Table {
         let is_p2p = self.library.as_deref().is_some_and(|library| library.ends_with("P2P part"))
             || used.is_some() && fields.contains(&"Msg/sec");
         let why = match (why, used) {
-            _ if is_p2p => Some("the tables of IMB-P2P are not read; IMB-MPI1 has the same test"),
+            _ if is_p2p => Some("the tables of IMB-P2P are not read"),
             _ if overlapped => Some("the times overlap computation (t_ovrl)"),
             (Some(why), _) => Some(why),
             (None, None) => self.apart.or(Some("it is not a benchmark of messages or collectives")),
             (None, Some(_)) => self.apart,
         };
+        let help = match why {
+            Some(GROUPS) => "run it without -multi",
+            _ if is_p2p && used.is_some() => "run the same test of IMB-MPI1",
+            _ => usual,
+        };
         if let Some(why) = why {
             draft.refuse(format!("{title}: {why}"), help);
         } else if timed.is_none() {
-            draft.refuse("the table has no column of times", help);
+            draft.refuse("the table has no column of times", usual);
         }
         let defects = column(&["defects"]);
         self.columns = Some(Columns { time: timed.unwrap_or(0), defects, count });

@@ -112,7 +112,7 @@ impl Imported {
     /// Whether a fit has anything to begin with.
     ///
     /// # Errors
-    /// Every time is an upper bound or one of wrong results.
+    /// Every time is an upper bound or one of wrong results, or there are only rates.
     pub fn fittable(&self) -> Result<()> {
         let why: BTreeSet<Option<&str>> =
             self.tables.iter().flat_map(|table| &table.rows).map(Row::unfit).collect();

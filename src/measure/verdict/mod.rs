@@ -660,7 +660,8 @@ fn ruled(
     let mut side = shape::side(&points, health);
     // What cannot be is a call of one size, wherever the others are in their bands.
     if let Some((size, _)) = impossible.as_ref().filter(|_| side != Some(Side::Both)) {
-        side = shape::side_of(&points, *size);
+        let of = shape::side_of(&points, *size);
+        side = if side.is_none() || side == of { of } else { Some(Side::Both) };
     }
     if facts.wrong > 0 {
         health = Health::WrongResults;
@@ -860,11 +861,12 @@ fn impossible((query, run_by): (&Query, RunBy), points: &[Point]) -> Option<(Byt
         let tcp = query.machine.network == Some(NetworkKind::Tcp) && query.placement.nodes() > 1;
         let known = if tcp { 0.5 } else { 0.8 };
         let at_least = if overlap { least.bandwidth } else { least.time() };
+        let end = if overlap { "" } else { " with α at its low end" };
         if p.measured.0 < known * at_least.0 {
             let gpus =
                 "a CUDA graph, several operations in one call (nccl-tests -m), ";
             let why = format!(
-                "{} at {} is below the lower bound of {at_least}; possible reasons: {}a size in \
+                "{} at {} is below the lower bound of {at_least}{end}; possible reasons: {}a size in \
                  another convention, or links faster than the profile's",
                 p.measured,
                 p.size,

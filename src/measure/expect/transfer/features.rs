@@ -54,7 +54,7 @@ pub(in crate::measure::expect) struct Features {
     pub(super) board: String,
     /// GB/s of a GPU inside the node, in one direction.
     pub(super) rate: f64,
-    /// How the GPUs of a node are joined, and how many there are.
+    /// How the innermost links join GPUs, and how many these are.
     pub(super) wires: Wires,
     pub(super) span: u32,
     /// Whether bridges join pairs of GPUs: no such pair was measured.
@@ -137,8 +137,9 @@ impl Features {
             generation,
             board: hardware.board.clone().unwrap_or_default(),
             rate: inside.0 / 1e9,
-            wires: hardware.wires,
-            span: hardware.span,
+            // What joins the groups that bridges make is a switch.
+            wires: if bridged { Wires::Switch } else { hardware.wires },
+            span: hardware.beyond.map_or(hardware.span, |(joined, _)| joined),
             bridged: bridges,
             nvls: hardware.nvls,
             levels: match hardware.generation {
