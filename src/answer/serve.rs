@@ -60,7 +60,7 @@ pub struct ServeView {
     /// The time of that prefill; null if other servers prefill.
     pub prefill: Option<PhaseView>,
     /// What requests see; null if it is not said what they are like.
-    pub traffic: Option<TrafficView>,
+    pub traffic: Option<RequestsView>,
     /// What the bands of all times are based on.
     pub basis: String,
     /// Assumptions for what was not given.
@@ -70,7 +70,7 @@ pub struct ServeView {
 /// What requests of one kind see, of which a group serves as many as it decodes sequences at once.
 #[derive(Debug, Clone, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct TrafficView {
+pub struct RequestsView {
     /// Tokens of a prompt.
     pub input: u32,
     /// Tokens of its answer.
@@ -189,7 +189,7 @@ pub(crate) fn view(serve: &Serve, served: &Served) -> ServeView {
         decode: phase(Doing::Decode, served.decode),
         prefill_tokens: served.chunk as u32,
         prefill: phase(Doing::Prefill, served.prefill),
-        traffic: serve.traffic.zip(served.seen).map(|(traffic, seen)| TrafficView {
+        traffic: serve.traffic.zip(served.seen).map(|(traffic, seen)| RequestsView {
             input: traffic.input,
             output: traffic.output,
             first: seen.first.map(BandView::from),

@@ -2,7 +2,7 @@
 
 use super::page::Page;
 use super::{Look, counted};
-use crate::answer::serve::{BandView, PhaseView, ServeView, TrafficView};
+use crate::answer::serve::{BandView, PhaseView, RequestsView, ServeView};
 use crate::base::quantity::{Seconds, Volume};
 
 /// Writes it.
@@ -101,7 +101,11 @@ pub fn serve(report: &ServeView, look: Look) -> Page {
             "prefill.low_s",
             "prefill.high_s",
             "traffic.first.time_s",
+            "traffic.first.low_s",
+            "traffic.first.high_s",
             "traffic.between.time_s",
+            "traffic.between.low_s",
+            "traffic.between.high_s",
             "traffic.tokens_per_s",
             "fits",
         ],
@@ -110,7 +114,7 @@ pub fn serve(report: &ServeView, look: Look) -> Page {
 }
 
 /// What requests see, by the words of benchmarks of servers.
-fn traffic(seen: &TrafficView, gpus: u32) -> String {
+fn traffic(seen: &RequestsView, gpus: u32) -> String {
     let time = |name: &str, band: &BandView| {
         format!("{name} {} expected{}", Seconds(band.time_s), self::band(band.low_s, band.high_s))
     };

@@ -18,7 +18,10 @@ const RUN: [&str; 6] = ["command", "entrypoint", "run", "script", "cmd", "exec"]
 /// Whether a key has a command or arguments: those, `modelCommand`, `extraArgs`, a script among data.
 fn runs(key: &str) -> bool {
     let key = key.to_ascii_lowercase();
-    RUN.contains(&key.as_str()) || ["args", "command", ".sh"].iter().any(|end| key.ends_with(end))
+    // A server's own keys end so, too: `mm-processor-kwargs`.
+    RUN.contains(&key.as_str())
+        || !key.ends_with("kwargs")
+            && ["args", "command", ".sh"].iter().any(|end| key.ends_with(end))
 }
 
 /// Places of a document that start something, and variables of a document; more are left out.
@@ -95,14 +98,29 @@ fn of_document(all: &[Scalar]) -> Vec<Statement> {
 
 impl Started<'_> {
     fn statements(&self, set: &[(&[String], &str, &str)]) -> Vec<Statement> {
+        let words = self.image.iter().chain(&self.command).chain(&self.arguments);
+        let words: Vec<String> = words.map(|text| worded(text)).collect();
         let above = set.iter().filter(|(place, _, _)| self.place.starts_with(place));
-        let above: Vec<_> = above.map(|(_, name, value)| (*name, *value)).collect();
+        let mut above: Vec<_> = above.map(|(_, name, value)| (*name, *value)).collect();
+        // Those that the words name, and those that these name.
+        let mut used: Vec<(&str, &str)> = Vec::new();
+        loop {
+            let is_named = |(name, _): &(&str, &str)| {
+                words.iter().any(|word| word.contains(name))
+                    || used.iter().any(|(_, value)| value.contains(name))
+            };
+            let (named, rest): (Vec<_>, Vec<_>) = above.into_iter().partition(is_named);
+            above = rest;
+            if named.is_empty() {
+                break;
+            }
+            used.extend(named);
+        }
+        let above = used;
         let mut text = String::new();
         for (name, value) in above.iter().filter(|(_, value)| !value.contains(['\'', '\n'])) {
             text.push_str(&format!("{name}='{value}'\n"));
         }
-        let words = self.image.iter().chain(&self.command).chain(&self.arguments);
-        let words: Vec<String> = words.map(|text| worded(text)).collect();
         text.push_str(&words.join(" "));
         // Kubernetes' own way to name a variable, which is a shell's command.
         for (name, _) in &above {

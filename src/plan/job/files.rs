@@ -358,8 +358,17 @@ pub(crate) fn known(name: &str) -> Result<Draft> {
             let mut draft = Draft { model: Some(model(widths)?), family, ..Draft::default() };
             let usual = || of_release(name, widths, "stored", "weights")?.as_str();
             draft.stored = stored.or_else(usual).map(str::to_owned);
-            // Qwen's own copies in FP8 have scales of blocks, as DeepSeek's.
-            if stored == Some("fp8") && name.to_ascii_lowercase().starts_with("qwen/") {
+            // Qwen's own copies in FP8 have scales of blocks, as DeepSeek's; other owners' and words have other scales.
+            let lower = name.to_ascii_lowercase();
+            let own = match lower.rsplit_once('/') {
+                Some((owner, _)) => owner == "qwen" || owner.starts_with(['/', '.']),
+                None => true,
+            };
+            if stored == Some("fp8")
+                && own
+                && alone(name).starts_with("qwen")
+                && lower.ends_with("fp8")
+            {
                 draft.stored = Some(weights::BLOCKS.to_owned());
             }
             let longest = of_release(name, widths, "contexts", "context");

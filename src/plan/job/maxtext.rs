@@ -8,6 +8,7 @@
 use std::collections::BTreeMap;
 
 use super::arguments::{Arguments, is_off};
+use super::container::ran;
 use super::draft::{Draft, Whose};
 use super::files::is_yaml;
 use super::shell::{Statement, statements};
@@ -58,7 +59,12 @@ fn has_keys(one: &Started) -> bool {
 /// A text that is not YAML; several trainings.
 pub(super) fn read(text: &str, file: &str) -> Result<Draft> {
     let mut draft = Draft { starts: true, ..Draft::default() };
-    let all = statements(text);
+    let all = match is_yaml(file) {
+        // With the variables of its container.
+        true => Some(ran(text)).filter(|all| started(all, &STARTS).iter().any(has_keys)),
+        false => None,
+    };
+    let all = all.unwrap_or_else(|| statements(text));
     let keys = match started(&all, &STARTS) {
         found if found.iter().any(has_keys) => of_commands(found, file, &mut draft)?,
         _ if is_yaml(file) => of_yaml(text, file)?,
@@ -94,6 +100,29 @@ impl Keys {
 
     fn number(&self, key: &str) -> Option<f64> {
         self.get(key)?.parse().ok().filter(|n: &f64| n.is_finite())
+    }
+
+    /// A count that is there and no whole number from 1, nor the rest (-1).
+    fn unread(&self) -> impl Iterator<Item = (&'static str, String)> {
+        let said = |key: &str, value: &str| format!("{key} {value}");
+        self.0.iter().filter_map(move |(key, value)| {
+            let of = match key.as_str() {
+                BATCH => {
+                    let is_known = value.parse::<f64>().is_ok_and(|n| n.is_finite() && n > 0.0);
+                    return (!is_known).then(|| ("micro_batch", said(key, value)));
+                }
+                "gradient_accumulation_steps" => "accumulation",
+                "max_target_length" => "sequence",
+                axis if axis.ends_with("_parallelism") => "dp",
+                _ => return None,
+            };
+            // Those that take what is left.
+            let rest = ["ici_fsdp_", "ici_fsdp_transpose_", "dcn_data_"]
+                .iter()
+                .any(|axis| key.strip_prefix(axis) == Some("parallelism"));
+            let is_known = value.parse::<u32>().is_ok_and(|n| n > 0) || value == "-1" && rest;
+            (!is_known).then(|| (of, said(key, value)))
+        })
     }
 
     fn is(&self, key: &str) -> bool {
@@ -174,7 +203,10 @@ fn of_table(text: &str, file: &str) -> Result<Keys> {
             .at(file.to_owned())
             .help("keep one of them in the file"));
     }
-    let plain = |text: &str| text.trim().trim_matches(['"', '\'', ',']).trim().to_owned();
+    let plain = |text: &str| {
+        let text = text.split(" #").next().unwrap_or("");
+        text.trim().trim_matches(['"', '\'', ',']).trim().to_owned()
+    };
     let lines = text.split_once(TABLE).map_or("", |(_, behind)| behind).lines();
     let lines = lines.take_while(|line| !line.trim_start().starts_with('}'));
     let pairs = lines.filter_map(|line| line.split_once(':'));
@@ -252,6 +284,7 @@ const WIDTHS: [&str; 12] = [
 ];
 
 fn put(keys: &Keys, place: Option<&Place>, draft: &mut Draft) -> Result<()> {
+    draft.asked.extend(keys.unread().map(|(of, said)| format!("{of} ({said})")));
     let per_chip = place.map_or(1, Place::per_chip);
     let changed: Vec<&str> = WIDTHS.into_iter().filter(|key| keys.get(key).is_some()).collect();
     match keys.get("model_name").filter(|name| *name != "default") {
@@ -282,11 +315,15 @@ fn put(keys: &Keys, place: Option<&Place>, draft: &mut Draft) -> Result<()> {
         draft.put("gpus", gpus.to_string())?;
     }
     let each = keys.number(BATCH).unwrap_or(12.0);
+    if keys.get(BATCH).is_none() {
+        draft.inferred.push(format!("{BATCH} 12: MaxText's default"));
+    }
     let divided = f64::from(tp) * f64::from(cp);
     let micro = each * divided.max(f64::from(per_chip));
-    match micro.fract() == 0.0 && (1.0..1e9).contains(&micro) {
-        true => draft.put("micro_batch", (micro as u64).to_string())?,
-        false => draft.asked.push(format!("micro_batch ({BATCH} {each})")),
+    if micro.fract() == 0.0 && (1.0..1e9).contains(&micro) {
+        draft.put("micro_batch", (micro as u64).to_string())?;
+    } else if keys.unread().all(|(of, _)| of != "micro_batch") {
+        draft.asked.push(format!("micro_batch ({BATCH} {each})"));
     }
     let steps = keys.number("gradient_accumulation_steps").unwrap_or(1.0);
     draft.put("accumulation", steps.to_string())?;
@@ -356,10 +393,10 @@ fn sharding(keys: &Keys, place: Option<&Place>, draft: &mut Draft) -> Result<()>
         (false, true) => ", parameters on the host",
         (false, false) => "",
     };
-    let [inside, between] = keys.axis("fsdp");
-    let more = keys.all(&["fsdp_transpose"]);
-    let shards = [inside, between].into_iter().flatten().fold(more, u32::saturating_mul);
-    let is_sharded = inside.is_none() || between.is_none() || shards > 1;
+    let axes = [keys.axis("fsdp"), keys.axis("fsdp_transpose")].concat();
+    let shards = axes.iter().flatten().fold(1, |all: u32, one| all.saturating_mul(*one));
+    let is_whole = axes.iter().all(Option::is_some);
+    let is_sharded = !is_whole || shards > 1;
     let kind = match is_sharded {
         true => "FSDP2",
         false if keys.is("shard_optimizer_over_data") => "zero1",
@@ -372,10 +409,10 @@ fn sharding(keys: &Keys, place: Option<&Place>, draft: &mut Draft) -> Result<()>
     let others = others.filter_map(|key| keys.number(key)).filter(|n| *n > 1.0);
     let left = place.map(|place| place.slices / (others.product::<f64>() as u32).max(1));
     let copies = data.unwrap_or(1).saturating_mul(slices.or(left).unwrap_or(1));
-    match (is_sharded, copies, inside.zip(between)) {
+    match (is_sharded, copies, is_whole) {
         (true, 2.., _) => draft.put("replicate", copies.to_string()),
         // Of how many GPUs they are shards is known, not of how many there are.
-        (true, _, Some(_)) if place.is_none() && slices.is_none() => {
+        (true, _, true) if place.is_none() && slices.is_none() => {
             draft.put("shard_size", shards.saturating_mul(keys.all(&["expert"])).to_string())
         }
         _ => Ok(()),

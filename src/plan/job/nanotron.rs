@@ -264,7 +264,11 @@ fn model(whole: Keys<'_>, draft: &mut Draft) -> Result<()> {
         window: own.count("sliding_window_size").map(|tokens| Window { layers, tokens }),
         indexer: None,
         small: Small {
-            layer: 2 * h + if is_biased { h + 2 * kv } else { 0 },
+            layer: (2 * h).saturating_add(if is_biased {
+                kv.saturating_mul(2).saturating_add(h)
+            } else {
+                0
+            }),
             outside: h + gates * h,
         },
         summed_once: false,

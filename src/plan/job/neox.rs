@@ -528,7 +528,8 @@ fn widths(keys: &Keys, inferred: &mut Vec<String>) -> Result<Transformer> {
     };
     let has = |key: &str| keys.0[key].as_bool() != Some(false);
     let kv = u64::from(kv_heads) * u64::from(head);
-    let attends = if has("use_bias_in_attn_linear") { 2 * h + 2 * kv } else { 0 };
+    let both = kv.saturating_mul(2).saturating_add(2 * h);
+    let attends = if has("use_bias_in_attn_linear") { both } else { 0 };
     let inner = u64::from(ffn) * if gated { 2 } else { 1 };
     let feeds = if has("use_bias_in_mlp") && !llama { inner + h } else { 0 };
     let several = keys.count("moe_num_experts").filter(|count| *count > 1);
@@ -548,7 +549,7 @@ fn widths(keys: &Keys, inferred: &mut Vec<String>) -> Result<Transformer> {
         }),
     };
     // A mean over all layers: those of experts have no biases there.
-    let feeds = feeds * u64::from(layers - moe_layers) / u64::from(layers.max(1));
+    let feeds = feeds.saturating_mul((layers - moe_layers).into()) / u64::from(layers.max(1));
     let scaled = if keys.is("use_qk_layernorm") { norm } else { 0 };
     let learned = keys.word("pos_emb").is_none_or(|kind| kind == "learned");
     let positions = if learned { of("max_position_embeddings") } else { 0 };

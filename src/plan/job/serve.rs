@@ -12,7 +12,7 @@
 
 use super::draft::{Draft, incomplete};
 use super::model::Attention;
-use super::usual;
+use super::usual::{self, since};
 use super::weights::{BLOCK, BLOCKS, MXFP4, Stored, Weights, by_checkpoint};
 use super::wires::{Among, Span, Wires};
 use super::work::of_experts;
@@ -247,8 +247,8 @@ const ROUTING: f64 = 45e-6;
 /// fitted to `tests/data/published_traffic.csv`, whose test fits it without each model in turn.
 pub(super) const HELD_UP: f64 = 95e-3;
 
-/// How much longer than without others a first token takes under load, of two of ten of those runs: prompts come
-/// together, and wait.
+/// How many times as long as without others a first token takes under load, in one of ten of those runs or more: prompts
+/// come together, and wait.
 const TOGETHER: f64 = 4.4;
 
 /// The factor by which two of ten of those times are off, or more, if nothing was fitted to their source.
@@ -344,7 +344,7 @@ impl Draft {
             "qwen3_5",
             "qwen3_5_moe",
         ];
-        let early = matches!(self.get("engine"), Some("sglang@0.5.9" | "sglang@0.5.10"));
+        let early = !since(self.get("engine").unwrap_or(""), Release(0, 5, 14));
         self.family.as_deref().is_some_and(|family| FUSED.contains(&family))
             && !(early && device.name == "H20")
     }
@@ -419,6 +419,12 @@ impl Draft {
             (None, Some(_)) => format!("{context} tokens of context a sequence: half of the {longest} that it may have"),
             (None, None) => format!("{context} tokens of context a sequence: half of {longest}, as nothing says how many it may have"),
         });
+        if traffic.is_some() && pp > 1 {
+            inferred.push(
+                "traffic of one batch at a time: stages of a pipeline work on several, which is not counted"
+                    .to_owned(),
+            );
+        }
         let world = tp.checked_mul(dp).and_then(|n| n.checked_mul(pp)).ok_or_else(|| {
             Error::input(format!("tp {tp} · dp {dp} · pp {pp} is too many GPUs"))
                 .help("write smaller degrees")
@@ -579,7 +585,7 @@ impl Serve {
 
     /// Whether it is the newest release of vLLM that is known.
     fn is_newest_vllm(&self) -> bool {
-        matches!(self.engine.as_deref(), Some("vllm" | "vllm@0.33.0"))
+        self.is_vllm() && since(self.engine.as_deref().unwrap_or(""), Release(0, 33, 0))
     }
 
     /// How a call is made, as far as the engine's rules depend on it.
@@ -798,6 +804,7 @@ impl Serve {
             ("ep", self.ep.to_string()),
             ("sequences", self.sequences.to_string()),
             ("context", self.context.to_string()),
+            ("longest", self.longest.to_string()),
             ("chunk", self.chunk.to_string()),
             ("utilization", self.utilization.to_string()),
             ("bytes of a weight", self.weights.experts.bytes.to_string()),
@@ -810,7 +817,11 @@ impl Serve {
         let custom = (!self.custom).then(|| ("custom_all_reduce", "false".to_owned()));
         let fused = self.fused.map(|fused| ("fused_norm", fused.to_string()));
         let env = (!self.env.is_empty()).then(|| ("env", self.env.clone()));
-        let facts = facts.into_iter().chain(custom).chain(fused).chain(env);
+        let traffic = self
+            .traffic
+            .map(|one| [("input", one.input.to_string()), ("output", one.output.to_string())]);
+        let facts = facts.into_iter().chain(traffic.into_iter().flatten());
+        let facts = facts.chain(custom).chain(fused).chain(env);
         facts.map(|(key, value)| (key.to_owned(), value)).collect()
     }
 
@@ -861,8 +872,12 @@ impl Serve {
     }
 
     fn prefill(&self, wires: &Wires<'_>, tokens: f64) -> Result<Phase> {
-        // A chunk is one prompt, or as many as it holds.
-        let prompt = tokens.min(self.prompt());
+        // A chunk is one prompt, or as many as it holds; a prompt that is known may have several, of which the later
+        // ones attend to those before.
+        let prompt = match self.traffic {
+            Some(traffic) => f64::from(traffic.input),
+            None => tokens.min(self.prompt()),
+        };
         let layers = self.model.attending_layers(prompt);
         let scores = 2.0 * self.model.core_width() * prompt * layers;
         let core = tokens * (scores + self.model.linear_core());

@@ -14,7 +14,7 @@ use super::serve::{COPIES, Doing, GATHER, REDUCE};
 use super::shell::{Statement, statements};
 use super::started::{Started, arguments, asked, degree, distinct, named, put_release, started};
 use super::weights::by_checkpoint;
-use super::yaml::{Scalar, scalars};
+use super::yaml::{Scalar, is_absent, scalars};
 use crate::base::error::{Error, Result};
 use crate::library::engines::{ENGINES, same};
 
@@ -263,7 +263,7 @@ fn ask_for_spread(all: &[Scalar], draft: &mut Draft) {
 /// The options of a server's own file, by their path: `compilation-config.pass-config.fuse-allreduce-rms`. A switch that
 /// is off counts as absent.
 fn options(all: &[Scalar]) -> impl Iterator<Item = (String, String)> {
-    let said = all.iter().filter(|one| one.path.len() > 1 || one.text != "false");
+    let said = all.iter().filter(|one| one.path.len() > 1 || !is_absent(&one.text));
     said.map(|one| (one.option(), one.text.clone()))
 }
 

@@ -14,7 +14,7 @@ use super::options::Beside;
 use super::serve::{Doing, GATHER, REDUCE};
 use super::shell::{Statement, statements};
 use super::started::{Started, arguments, asked, degree, named, put_release, started};
-use super::yaml::scalars;
+use super::yaml::{is_absent, scalars};
 use crate::base::error::{Error, Result};
 
 /// The command, before its model.
@@ -185,5 +185,5 @@ pub(super) fn read(beside: &Beside<'_>) -> Result<Draft> {
 /// The options of a YAML by their path: `kv-cache-config.dtype`.
 fn options(yaml: &str) -> BTreeMap<String, String> {
     let all = scalars(yaml).into_iter().map(|one| (one.option(), one.text));
-    all.filter(|(_, value)| !value.is_empty() && !value.eq_ignore_ascii_case("false")).collect()
+    all.filter(|(_, value)| !is_absent(value)).collect()
 }

@@ -3792,7 +3792,7 @@ fn maxtexts_arguments_are_a_job_on_a_slice() {
     assert_eq!((labelled.device.name.as_str(), labelled.sharding.narrow), ("TPU v6e", true));
     let page = "python3 -m benchmarks.benchmark_runner xpk --device_type=v6e-32 --num_slices=1 \\\n  \
         --model_name=\"llama3_1_70b_8192\"\n    model_type=\"llama3.1-70b\",\n    tuning_params={\n        \
-        \"per_device_batch_size\": 2,\n        \"remat_policy\": \"custom\",\n        \
+        \"per_device_batch_size\": 2, # of a chip\n        \"remat_policy\": \"custom\",\n        \
         \"decoder_layer_input\": \"offload\",\n        \"max_target_length\": 8192,\n    },\n";
     let table = job("README.md", page, &[]);
     assert_eq!((table.degrees.gpus(), table.micro), (32, 2));
@@ -3823,6 +3823,9 @@ fn maxtexts_axes_are_degrees_and_sets_of_shards() {
         ("quantization: int8\n", "precision (quantization int8)"),
         ("base_num_decoder_layers: 8\n", "model (base_num_decoder_layers of llama3.1-70b)"),
         ("ici_pipeline_parallelism: 4\n", "pp (stages that repeat"),
+        ("ici_tensor_parallelism: auto\n", "dp (ici_tensor_parallelism auto)"),
+        ("ici_data_parallelism: -1\n", "dp (ici_data_parallelism -1)"),
+        ("gradient_accumulation_steps: $ACC\n", "accumulation (gradient_accumulation_steps $ACC)"),
     ] {
         let found = yaml(more).asked;
         assert!(found.iter().any(|one| one.contains(asked)), "{more}: {found:?}");
@@ -3856,6 +3859,13 @@ fn traffic_has_times_to_the_first_token_and_between_tokens() {
     let first = seen.first.unwrap().time;
     assert!(first > served.decode.time() && first < served.prefill.time() + served.decode.time());
     assert!(of(&[]).1.seen.is_none());
+    // The later chunks of a long prompt attend to those before.
+    let long = |input: &str| {
+        let keys = [("machine", "dgx-h100"), ("sequences", "1"), ("input", input), ("output", "8")];
+        let text = "vllm serve meta-llama/Llama-3.1-8B --max-model-len 131072 --max-num-batched-tokens 8192";
+        serving_with(text, &keys).1.seen.unwrap().first.unwrap().time
+    };
+    assert!(long("131000") > 20.0 * long("8192"), "{} {}", long("131000"), long("8192"));
     let refused = |keys: &[(&str, &str)]| {
         let mut typed = Draft::default();
         for (key, value) in [&[("machine", "dgx-h100")], keys].concat() {

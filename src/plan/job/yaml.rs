@@ -1,7 +1,8 @@
 //! The values of a YAML with their paths, as far as launches and options of servers are written: blocks, lists,
 //! lists and tables in one line, texts of several lines.
 //!
-//! It is not the whole language (yaml.org/spec/1.2.2): anchors, tags and templates are left out, not followed.
+//! `base::yaml` refuses what it cannot represent, with the line; here anchors, tags and Helm's templates are left out,
+//! and the rest of the file counts.
 
 /// A value and where it is; places in a list are figures.
 #[derive(Debug, Clone, PartialEq)]
@@ -219,6 +220,12 @@ fn unquoted(text: &str) -> String {
     }
 }
 
+/// Whether a value is as good as none: a switch that is off, or nothing.
+pub(super) fn is_absent(text: &str) -> bool {
+    let absent = ["", "false", "no", "off", "null", "~"];
+    absent.contains(&text.to_ascii_lowercase().as_str())
+}
+
 fn uncommented(text: &str) -> &str {
     text.split_once(" #").map_or(text, |(before, _)| before)
 }
@@ -233,7 +240,10 @@ fn open(text: &str) -> bool {
         match c {
             '[' | '{' => depth += 1,
             ']' | '}' => depth -= 1,
-            '"' | '\'' => behind = closing(&text[at..], c).map_or(0, |length| at + length),
+            '"' | '\'' => match closing(&text[at..], c) {
+                Some(length) => behind = at + length,
+                None => return true,
+            },
             _ => {}
         }
     }
