@@ -22,7 +22,7 @@ use crate::base::collective::Collective::{
 };
 use crate::base::error::{Error, Result};
 use crate::base::quantity::Bytes;
-use crate::library::engines::{self, Conditions, Kernel};
+use crate::library::engines::{self, Conditions, Kernel, Release};
 use crate::measure::expect::Tokens;
 use crate::plan::Group;
 use crate::plan::moe::{LOW_LATENCY, NORMAL};

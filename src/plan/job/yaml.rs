@@ -329,6 +329,7 @@ mod tests {
         scalars(&format!("a: {}", "[".repeat(100_000)));
         scalars(&format!("a: {}", "{a: ".repeat(100_000)));
         scalars(&"- ".repeat(100_000));
+        scalars(&format!("a: [\"{}", "\\\"\n".repeat(20_000)));
         let stairs: String = (0..500).map(|n| format!("{}a:\n", " ".repeat(n))).collect();
         scalars(&stairs);
     }
