@@ -239,7 +239,10 @@ mod tests {
             );
         }
         for (typed, like) in [
-            ("h100-cnx", "`bm.gpu.h100.8`, `dgx-h100`, `h100-nvl`, `h100-pcie`, `nd-h100-v5`;"),
+            (
+                "h100-cnx",
+                "`bm.gpu.h100.8`, `dgx-h100`, `h100-nvl`, `h100-pcie`, `nc80adis-h100-v5`, `nd-h100-v5`;",
+            ),
             ("h20-nvlink", "named like it: `h20-3e`, `hgx-h20`;"),
             ("v5p-128", "--on tpu-v5p -n 64: it is a slice of 64 chips, whose name counts two"),
             ("v4-8", "--on tpu-v4p -n 4:"),

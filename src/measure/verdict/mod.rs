@@ -660,8 +660,7 @@ fn ruled(
     let mut side = shape::side(&points, health);
     // What cannot be is a call of one size, wherever the others are in their bands.
     if let Some((size, _)) = impossible.as_ref().filter(|_| side != Some(Side::Both)) {
-        let of = shape::side_of(&points, *size);
-        side = if side.is_none() || side == of { of } else { Some(Side::Both) };
+        side = shape::side_of(&points, *size);
     }
     if facts.wrong > 0 {
         health = Health::WrongResults;
