@@ -4,6 +4,7 @@
 //! Sources: kubernetes.io/docs/tasks/inject-data-application/define-command-argument-container; docs.docker.com,
 //! Compose file reference, services.
 
+use super::files::is_yaml;
 use super::shell::{Statement, statements};
 use super::yaml::{Scalar, scalars};
 
@@ -38,6 +39,11 @@ struct Started<'a> {
     image: Option<&'a str>,
     command: Vec<&'a str>,
     arguments: Vec<&'a str>,
+}
+
+/// The statements of a script, or of what a YAML runs.
+pub(super) fn statements_of(text: &str, file: &str) -> Vec<Statement> {
+    if is_yaml(file) { ran(text) } else { statements(text) }
 }
 
 /// The statements of all containers and steps; none where nothing has a command.

@@ -874,10 +874,8 @@ impl Serve {
     fn prefill(&self, wires: &Wires<'_>, tokens: f64) -> Result<Phase> {
         // A chunk is one prompt, or as many as it holds; a prompt that is known may have several, of which the later
         // ones attend to those before.
-        let prompt = match self.traffic {
-            Some(traffic) => f64::from(traffic.input),
-            None => tokens.min(self.prompt()),
-        };
+        let whole = self.prompt();
+        let prompt = if self.traffic.is_some() { whole } else { tokens.min(whole) };
         let layers = self.model.attending_layers(prompt);
         let scores = 2.0 * self.model.core_width() * prompt * layers;
         let core = tokens * (scores + self.model.linear_core());

@@ -5,7 +5,7 @@
 //! docs.sglang.io/advanced_features/server_arguments.html.
 
 use super::arguments::{Arguments, is_off};
-use super::container::{documents, ran};
+use super::container::{documents, ran, statements_of};
 use super::draft::Draft;
 use super::files::is_yaml;
 use super::flags;
@@ -142,7 +142,7 @@ fn servers(all: &[Statement]) -> Vec<Started> {
 pub(super) fn read(beside: &Beside<'_>) -> Result<Draft> {
     let (text, file) = (beside.text, beside.file);
     let yaml = is_yaml(file);
-    let all = if yaml { ran(text) } else { statements(text) };
+    let all = statements_of(text, file);
     let described: Vec<Scalar> =
         if yaml { documents(text).flat_map(scalars).collect() } else { Vec::new() };
     one_role(&described, file)?;

@@ -6,13 +6,12 @@
 
 use std::collections::BTreeMap;
 
-use super::container::ran;
+use super::container::statements_of;
 use super::draft::{Draft, Whose};
-use super::files::is_yaml;
 use super::flags;
 use super::options::Beside;
 use super::serve::{Doing, GATHER, REDUCE};
-use super::shell::{Statement, statements};
+use super::shell::Statement;
 use super::started::{Started, arguments, asked, degree, named, put_release, started};
 use super::yaml::{is_absent, scalars};
 use crate::base::error::{Error, Result};
@@ -44,13 +43,8 @@ pub(super) fn is(text: &str, file: &str) -> bool {
         "moe_expert_parallel_size:",
     ];
     let may = text.contains(COMMAND) || text.contains(WORKER);
-    may && !commands(&all(text, file)).is_empty()
+    may && !commands(&statements_of(text, file)).is_empty()
         || text.lines().any(|line| KEYS.iter().any(|key| line.starts_with(key)))
-}
-
-/// The statements of a script, or of what a YAML runs.
-fn all(text: &str, file: &str) -> Vec<Statement> {
-    if is_yaml(file) { ran(text) } else { statements(text) }
 }
 
 fn commands(all: &[Statement]) -> Vec<Started> {
@@ -63,7 +57,7 @@ fn commands(all: &[Statement]) -> Vec<Started> {
 /// Several servers; a value that is none of the key.
 pub(super) fn read(beside: &Beside<'_>) -> Result<Draft> {
     let (text, file) = (beside.text, beside.file);
-    let all = all(text, file);
+    let all = statements_of(text, file);
     let mut started = commands(&all);
     started.sort_by(|a, b| a.statement.text.cmp(&b.statement.text));
     started.dedup_by(|a, b| a.statement.text == b.statement.text);
