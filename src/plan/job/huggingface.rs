@@ -50,6 +50,7 @@ const VARIANTS: &[(&str, &str)] = &[
     ("qwen3_5_moe", "qwen3_next"),
     ("mistral4", "deepseek_v2"),
     ("deepseek_v32", "deepseek_v3"),
+    ("glm4_moe_lite", "deepseek_v3"),
     ("glm_moe_dsa", "deepseek_v3"),
 ];
 

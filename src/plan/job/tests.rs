@@ -218,7 +218,7 @@ fn sglang_spreads_experts_as_its_exchange_does() {
 /// Parameters of public configurations, as their safetensors hold them.
 #[test]
 fn parameters_follow_from_configurations_to_the_last_one() {
-    let cases: [(&'static str, f64, f64); 28] = [
+    let cases: [(&'static str, f64, f64); 31] = [
         (
             r#"{"model_type": "llama", "num_hidden_layers": 32, "hidden_size": 4096, "intermediate_size": 14336, "num_attention_heads": 32, "num_key_value_heads": 8, "vocab_size": 128256}"#,
             8_030_261_248.0,
@@ -363,6 +363,22 @@ fn parameters_follow_from_configurations_to_the_last_one() {
             26_895_998_464.0,
             26_895_998_464.0,
         ),
+        // Tensors of GGUF files that others made of these: GLM-4.7-Flash and Qwen3.5 of 9B and 4B.
+        (
+            r#"{"model_type": "glm4_moe_lite", "num_hidden_layers": 47, "hidden_size": 2048, "intermediate_size": 10240, "moe_intermediate_size": 1536, "num_attention_heads": 20, "n_routed_experts": 64, "n_shared_experts": 1, "num_experts_per_tok": 4, "first_k_dense_replace": 1, "q_lora_rank": 768, "kv_lora_rank": 512, "qk_rope_head_dim": 64, "qk_nope_head_dim": 192, "v_head_dim": 256, "num_nextn_predict_layers": 1, "vocab_size": 154880}"#,
+            29_943_393_920.0,
+            3.897e9,
+        ),
+        (
+            r#"{"model_type": "qwen3_5", "text_config": {"model_type": "qwen3_5_text", "num_hidden_layers": 32, "hidden_size": 4096, "intermediate_size": 12288, "num_attention_heads": 16, "num_key_value_heads": 4, "head_dim": 256, "linear_conv_kernel_dim": 4, "linear_key_head_dim": 128, "linear_num_key_heads": 16, "linear_num_value_heads": 32, "linear_value_head_dim": 128, "vocab_size": 248320}}"#,
+            8_953_803_264.0,
+            8_953_803_264.0,
+        ),
+        (
+            r#"{"model_type": "qwen3_5", "tie_word_embeddings": true, "text_config": {"model_type": "qwen3_5_text", "num_hidden_layers": 32, "hidden_size": 2560, "intermediate_size": 9216, "num_attention_heads": 16, "num_key_value_heads": 4, "head_dim": 256, "linear_conv_kernel_dim": 4, "linear_key_head_dim": 128, "linear_num_key_heads": 16, "linear_num_value_heads": 32, "linear_value_head_dim": 128, "vocab_size": 248320}}"#,
+            4_205_751_296.0,
+            4_205_751_296.0,
+        ),
     ];
     for (text, params, active) in cases {
         let model = draft("config.json", text).model.unwrap();
@@ -461,8 +477,8 @@ fn a_repository_has_the_widths_of_what_it_was_made_from() {
     assert!(error.contains("did you mean `meta-llama/Llama-3.3-70B`?"), "{error}");
     // Another release is another model.
     for (name, known_one) in [
-        ("Qwen/Qwen3.8-2.4T-A95B", "qwen3-235b-a22b"),
-        ("deepseek-ai/DeepSeek-V4-Pro", "deepseek-v3.2"),
+        ("Qwen/Qwen4-235B-A22B", "qwen3-235b-a22b"),
+        ("deepseek-ai/DeepSeek-V5-Pro", "deepseek-v3.2"),
     ] {
         let error = known(name).unwrap_err().to_string();
         assert!(!error.contains("did you mean"), "{error}");
@@ -507,6 +523,7 @@ fn known_models_have_the_parameters_of_their_cards() {
         ("dbrx-base", 132.0, 36.0),
         ("Qwen1.5-MoE-A2.7B", 14.3, 2.7),
         ("Mistral-Large-Instruct-2407", 123.0, 123.0),
+        ("Ministral-3-3B", 3.429, 3.429),
         ("Ministral-3-8B", 8.4, 8.4),
         ("Ministral-3-14B", 13.5, 13.5),
         ("Mistral-Small-4-119B", 119.0, 6.5),
@@ -515,6 +532,12 @@ fn known_models_have_the_parameters_of_their_cards() {
         ("Moonlight-16B-A3B", 16.0, 2.9),
         ("GLM-4.5-Air", 106.0, 13.0),
         ("GLM-5", 744.0, 41.0),
+        ("Qwen3.5-0.8B", 0.752, 0.752),
+        ("Qwen3.5-2B", 1.882, 1.882),
+        ("Qwen3.8-2.4T-A95B", 2400.0, 95.0),
+        ("Mistral-Large-3-675B", 673.0, 39.0),
+        ("Devstral-Small-2-24B", 23.57, 23.57),
+        ("gpt3-175b", 174.6, 174.6),
         ("MiniMax-M2", 229.0, 11.0),
         ("phi-4", 14.7, 14.7),
         ("Phi-4-mini", 3.84, 3.84),
