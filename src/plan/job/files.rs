@@ -380,6 +380,7 @@ pub(crate) fn known(name: &str) -> Result<Draft> {
                 draft.inferred.push(huggingface::IMAGES.to_owned());
             }
             let chunked = widths.contains_key("attention_chunk");
+            draft.inferred.extend(draft.model.as_ref().and_then(huggingface::single));
             draft.inferred.extend(huggingface::unpriced(draft.model.as_ref(), chunked));
             Ok(draft)
         }

@@ -6,7 +6,7 @@
 use serde_json::{Map, Value};
 
 use super::draft::Draft;
-use super::model::{Attention, Experts, Indexer, Linear, Small, Transformer, Window};
+use super::model::{Attention, Experts, Indexer, Linear, Rule, Small, Transformer, Window};
 use super::weights;
 use crate::base::error::{Error, Result};
 
@@ -37,6 +37,7 @@ const FAMILIES: &[&str] = &[
     "gpt_neox",
     "gpt2",
     "bloom",
+    "nemotron_h",
 ];
 
 /// Families whose layers are those of another: only what is around them differs, or an indexer is beside attention.
@@ -62,7 +63,6 @@ const APART: [(&[&str], &str); 4] = [
             "bailing_hybrid",
             "minimax",
             "olmo_hybrid",
-            "nemotron_h",
             "falcon_h1",
             "granitemoehybrid",
             "bamba",
@@ -135,7 +135,10 @@ pub(super) fn read(text: &str, file: &str) -> Result<Draft> {
     let family = family.unwrap_or("").trim_end_matches("_text");
     let layers = layers_of(family).map_err(|error| error.at(format!("{file}: model_type")))?;
     let mut config = Config { keys, whole, missing: Vec::new() };
-    let model = transformer(&mut config, layers);
+    let model = match layers {
+        "nemotron_h" => nemotron(&mut config, file)?,
+        _ => transformer(&mut config, layers),
+    };
     if !config.missing.is_empty() {
         let missing = config.missing.join(", ");
         return Err(Error::input(format!("the configuration lacks {missing}"))
@@ -156,8 +159,12 @@ pub(super) fn read(text: &str, file: &str) -> Result<Draft> {
         draft.inferred.push(IMAGES.to_owned());
     }
     let chunked = config.maybe(&["attention_chunk_size"]).is_some();
+    draft.inferred.extend(draft.model.as_ref().and_then(single));
     draft.inferred.extend(unpriced(draft.model.as_ref(), chunked));
-    if let Some(kind) = keys.get("mamba_ssm_dtype").and_then(Value::as_str) {
+    // (`NemotronHForCausalLMConfig`, vllm/model_executor/models/config.py of vllm-project/vllm.)
+    let usual = (family == "nemotron_h").then_some("float32");
+    let kind = keys.get("mamba_ssm_dtype").or(keys.get("mamba_ssm_cache_dtype"));
+    if let Some(kind) = kind.and_then(Value::as_str).or(usual) {
         draft.put("state_type", kind)?;
     }
     let quantized = keys.get("quantization_config").or(whole.get("quantization_config"));
@@ -187,6 +194,17 @@ fn layers_of(family: &str) -> Result<&str> {
             .help("a model of about the same size whose layers are alike has as large weights: name that one"),
         None => Error::input(format!("`{family}` is not a known family of models"))
             .help(format!("known: {}; or write the widths as [model] of a job", known.join(", "))),
+    })
+}
+
+/// What is said of a model whose own layers are parts of those that are counted.
+pub(super) fn single(model: &Transformer) -> Option<String> {
+    let parts = f64::from(model.layers) + model.feeding_layers();
+    model.dense.map(|_| {
+        format!(
+            "{} layers are counted: its own {parts} are attention, a state space or a feed-forward part each",
+            model.layers
+        )
     })
 }
 
@@ -279,6 +297,7 @@ fn transformer(config: &mut Config<'_>, family: &str) -> Transformer {
         // A model whose layers all have experts has no dense width.
         ffn: if matches!(family, "mixtral" | "gpt_oss" | "minimax_m2") { 0 } else { ffn },
         gated: !gpt,
+        dense: None,
         heads,
         attention,
         attention_gate: family == "qwen3_next",
@@ -300,12 +319,121 @@ fn transformer(config: &mut Config<'_>, family: &str) -> Transformer {
     model
 }
 
+/// The parts of which a list of layers with one part each has so many (`layers_block_type`, once
+/// `hybrid_override_pattern`, of `NemotronHConfig`).
+#[derive(Default)]
+struct Parts {
+    /// Attention, and state spaces.
+    attends: u32,
+    states: u32,
+    /// Feed-forward parts, and those of experts.
+    dense: u32,
+    experts: u32,
+}
+
+impl Parts {
+    /// None if two feed-forward parts follow each other, or one is the first: no layer has those.
+    fn read(config: &Config<'_>) -> Option<Self> {
+        let listed = config.keys.get("layers_block_type").or(config.keys.get("layer_types"));
+        let listed = listed.and_then(Value::as_array).filter(|list| !list.is_empty());
+        let pattern = config.keys.get("hybrid_override_pattern").and_then(Value::as_str);
+        let words: Vec<&str> = match listed {
+            Some(list) => list.iter().filter_map(Value::as_str).collect(),
+            None => pattern?.split("").filter(|one| !one.is_empty()).collect(),
+        };
+        let mut found = Self::default();
+        let mut fed = true;
+        for word in words {
+            let count = match word {
+                "*" | "attention" | "full_attention" => &mut found.attends,
+                "M" | "mamba" | "linear_attention" => &mut found.states,
+                "-" | "mlp" => &mut found.dense,
+                "E" | "moe" => &mut found.experts,
+                _ => return None,
+            };
+            *count += 1;
+            let feeds = matches!(word, "-" | "mlp" | "E" | "moe");
+            if feeds && fed {
+                return None;
+            }
+            fed = feeds;
+        }
+        Some(found)
+    }
+}
+
+/// NVIDIA's models of Mamba-2, attention and experts. Each of their layers is one part of another model's, so what is a
+/// layer here is attention or a state space with the feed-forward part that follows, if one does.
+fn nemotron(config: &mut Config<'_>, file: &str) -> Result<Transformer> {
+    let biased =
+        ["attention_bias", "mlp_bias", "use_bias"].iter().find(|key| config.flag(key, false));
+    if let Some(key) = biased {
+        return Err(Error::unsupported(format!("`{key}` adds biases that are not counted"))
+            .at(file.to_owned())
+            .help("name a release without them: all of NVIDIA's have none"));
+    }
+    let parts = Parts::read(config).ok_or_else(|| {
+        Error::input("nothing says which layers are attention, state spaces and feed-forward parts")
+            .at(format!("{file}: layers_block_type"))
+            .help("name the unchanged config.json of the model's repository")
+    })?;
+    let layers = parts.attends + parts.states;
+    let hidden = config.need(&["hidden_size"]);
+    let experts = (parts.experts > 0).then(|| Experts {
+        layers: parts.experts,
+        experts: config.need(&["n_routed_experts"]),
+        top_k: config.need(&["num_experts_per_tok"]),
+        ffn: config.need(&["moe_intermediate_size"]),
+        shared: config.need(&["moe_shared_expert_intermediate_size"]),
+        router_bias: true,
+        bias: false,
+        gated: false,
+        latent: config.maybe(&["moe_latent_size"]),
+    });
+    let linear = (parts.states > 0).then(|| Linear {
+        rule: Rule::StateSpace,
+        layers: parts.states,
+        key_heads: config.need(&["n_groups"]),
+        key: config.need(&["ssm_state_size"]),
+        value_heads: config.need(&["mamba_num_heads"]),
+        value: config.need(&["mamba_head_dim"]),
+        kernel: config.need(&["conv_kernel"]),
+    });
+    let states = linear.map_or(0, |one| u64::from(one.layers) * one.small());
+    let h = u64::from(hidden);
+    // A norm before each part, and one at the end.
+    let norms = u64::from(parts.dense + parts.experts) * h + h;
+    Ok(Transformer {
+        layers,
+        hidden,
+        ffn: if parts.dense > 0 { config.need(&["intermediate_size"]) } else { 0 },
+        gated: false,
+        dense: Some(parts.dense),
+        heads: config.need(&["num_attention_heads"]),
+        attention: Attention::Grouped {
+            kv_heads: config.need(&["num_key_value_heads"]),
+            head: config.need(&["head_dim", "attention_head_dim"]),
+        },
+        attention_gate: false,
+        linear,
+        vocab: config.need(&["vocab_size"]),
+        tied: config.flag("tie_word_embeddings", false),
+        positions: 0,
+        experts,
+        window: None,
+        indexer: None,
+        small: Small { layer: h, outside: norms + states },
+        summed_once: false,
+    })
+}
+
 /// Layers with linear attention: those of `layer_types`, otherwise all but the last of each so many (`Qwen3NextConfig`).
 fn linear(config: &mut Config<'_>, layers: u32) -> Linear {
     let types = config.keys.get("layer_types").and_then(Value::as_array);
     let types = types.map(|all| all.iter().filter(|kind| *kind == "linear_attention").count());
     let every = config.maybe(&["full_attention_interval"]).unwrap_or(4).max(1);
     Linear {
+        rule: Rule::Delta,
         layers: types.map_or(layers - layers / every, |count| (count as u32).min(layers)),
         key_heads: config.need(&["linear_num_key_heads"]),
         key: config.need(&["linear_key_head_dim"]),
@@ -340,6 +468,8 @@ fn experts(config: &mut Config<'_>, family: &str, layers: u32) -> Option<Experts
         shared: 0,
         router_bias: false,
         bias: false,
+        gated: true,
+        latent: None,
     };
     // Qwen3.5's dense models are of the same family.
     let has_experts = match config.maybe(&["num_experts"]) {

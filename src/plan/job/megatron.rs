@@ -7,7 +7,7 @@
 use super::arguments::Arguments;
 use super::draft::Draft;
 use super::files::{is_yaml, known};
-use super::model::{Attention, Experts, Linear, Small, Transformer};
+use super::model::{Attention, Experts, Linear, Rule, Small, Transformer};
 use super::pattern;
 use super::shell::{Statement, statements};
 use super::started::{Started, alike, distinct, launched, trainings};
@@ -470,6 +470,8 @@ fn widths(args: &Arguments, words: u32) -> Result<Option<Transformer>> {
         shared: args.number(&["moe-shared-expert-intermediate-size"]).unwrap_or(0),
         router_bias: args.has("moe-router-enable-expert-bias"),
         bias: false,
+        gated,
+        latent: None,
     });
     let h = u64::from(hidden);
     let norm = if args.any(&["normalization"]) == Some("RMSNorm") { h } else { 2 * h };
@@ -488,6 +490,7 @@ fn widths(args: &Arguments, words: u32) -> Result<Option<Transformer>> {
         hidden,
         ffn,
         gated,
+        dense: None,
         heads,
         attention,
         attention_gate: args.has("attention-output-gate"),
@@ -519,6 +522,7 @@ fn linear(args: &Arguments, layers: u32) -> Result<Option<Linear>> {
     };
     let of = |key: &str, usual: u32| args.number(&[key]).unwrap_or(usual);
     Ok(Some(Linear {
+        rule: Rule::Delta,
         layers: linear,
         key_heads: of("linear-num-key-heads", 16),
         key: of("linear-key-head-dim", 128),

@@ -169,21 +169,24 @@ fn layer(job: &Job, recompute: Recompute) -> f64 {
 fn widths(job: &Job, again: Modules) -> (f64, f64) {
     let model = &job.model;
     let h = f64::from(model.hidden);
-    if !model.gated && model.experts.is_none() {
+    if !model.gated && model.experts.is_none() && model.linear.is_none() {
         // Inputs and outputs of norms 8, dropout masks 2; q, k, v, their output and the FFN 24.
         let inner = if again.mlp { 8.0 } else { 24.0 };
         return (if job.sharding.framework.is_torch() { 8.0 } else { 10.0 }, inner);
     }
     let attention = 2.0 * model.attention_kept() / h;
-    let dense = if again.mlp { 0.0 } else { 6.0 * f64::from(model.ffn) / h };
-    let inner = model.experts.map_or(dense, |e| {
-        let moe = f64::from(e.layers) / f64::from(model.layers);
+    let part = |of: f64| of / f64::from(model.layers);
+    let dense = 2.0 * model.products() * f64::from(model.ffn) / h;
+    let dense = part(model.dense_layers()) * if again.mlp { 0.0 } else { dense };
+    let experts = model.experts.map_or(0.0, |e| {
         let top_k = f64::from(e.top_k);
-        // Tokens sorted by expert are copies of their inputs.
-        let experts =
-            6.0 * f64::from(e.ffn) * top_k / h + 6.0 * f64::from(e.shared) / h + 2.0 * top_k;
-        moe * if again.moe { 0.0 } else { experts } + (1.0 - moe) * dense
+        // Two bytes of what each product gives and takes; tokens sorted by expert are copies of their inputs.
+        let each = 2.0 * if e.gated { 3.0 } else { 2.0 } / h;
+        let inner = f64::from(e.ffn) * top_k + f64::from(e.shared);
+        let experts = each * inner + 2.0 * top_k * model.routed_width() / h;
+        part(model.moe_layers()) * if again.moe { 0.0 } else { experts }
     });
+    let inner = dense + experts;
     (8.0, attention + inner)
 }
 

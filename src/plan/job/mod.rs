@@ -259,7 +259,7 @@ impl Job {
         let Modules { mlp, moe, .. } = self.recompute.again();
         let experts = self.deepest_experts();
         let shared = !self.degrees.sequence || self.model.experts.is_some_and(|e| e.shared > 0);
-        let dense = if mlp { self.deepest() - experts } else { 0.0 };
+        let dense = if mlp { self.deepest_dense() } else { 0.0 };
         dense + if moe && shared { experts } else { 0.0 }
     }
 
@@ -323,12 +323,21 @@ impl Job {
     }
 
     /// Layers of experts of the fullest stage. Dense layers are the first ones (DeepSeek-V3, GLM-4.5, Kimi), unless
-    /// they are half of all or more and so alternate with the others (Llama 4 Maverick).
+    /// they are half of all or more and so alternate with the others (Llama 4 Maverick), or layers lack such parts at all
+    /// between the others (Nemotron 3).
     pub fn deepest_experts(&self) -> f64 {
         let (all, own) = (f64::from(self.model.layers), self.model.moe_layers());
-        match 2.0 * own > all {
+        match 2.0 * own > all && self.model.dense.is_none() {
             true => self.deepest().min(own),
             false => self.deepest() * own / all,
+        }
+    }
+
+    /// Layers with a dense feed-forward part of the fullest stage.
+    pub fn deepest_dense(&self) -> f64 {
+        match self.model.dense {
+            Some(dense) => self.deepest() * f64::from(dense) / f64::from(self.model.layers),
+            None => self.deepest() - self.deepest_experts(),
         }
     }
 

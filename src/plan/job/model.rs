@@ -43,6 +43,17 @@ pub(crate) struct Experts {
     pub router_bias: bool,
     /// Biases of an expert's products: gate and up, down.
     pub bias: bool,
+    /// Whether an expert has a gate: three products instead of two.
+    pub gated: bool,
+    /// Channels of tokens on their way through experts, to which a product of each layer narrows them and from which
+    /// another widens them (LatentMoE of Nemotron 3, arXiv 2512.20856); none: those of the hidden state.
+    pub latent: Option<u32>,
+}
+
+impl Experts {
+    fn products(&self) -> f64 {
+        if self.gated { 3.0 } else { 2.0 }
+    }
 }
 
 /// Layers whose attention sees only the latest tokens.
@@ -53,12 +64,21 @@ pub(crate) struct Window {
     pub tokens: u32,
 }
 
-/// Layers with linear attention: a state instead of keys and values, which each token changes by the gated delta rule
-/// (arXiv 2412.06464), behind a convolution over the latest tokens.
+/// How a token changes the state of a layer with linear attention.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Rule {
+    /// The gated delta rule (arXiv 2412.06464).
+    Delta,
+    /// The state space of Mamba-2 (arXiv 2405.21060), whose inputs and outputs of the state are keys and queries here.
+    StateSpace,
+}
+
+/// Layers with linear attention: a state instead of keys and values, behind a convolution over the latest tokens.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Linear {
+    pub rule: Rule,
     pub layers: u32,
-    /// Heads of keys, as many of queries, and the width of one.
+    /// Heads of keys, as many of queries, and the width of one; of a state space its groups and its size.
     pub key_heads: u32,
     pub key: u32,
     /// The same of values.
@@ -70,6 +90,8 @@ pub(crate) struct Linear {
 
 /// Tokens that the kernels of the gated delta rule take at once (`chunk_gated_delta_rule`, fla-org/flash-linear-attention).
 const CHUNK: f64 = 64.0;
+/// The same of Mamba-2, in the files of all models (`chunk_size` of `NemotronHConfig`, huggingface/transformers).
+const SPACE_CHUNK: f64 = 128.0;
 
 impl Linear {
     /// Channels of the convolution: queries, keys and values.
@@ -85,15 +107,24 @@ impl Linear {
         f64::from(self.value_heads) * f64::from(self.value)
     }
 
-    /// Weights of a layer's products: to the channels and the values' gate, to two numbers a head, and back.
+    /// Weights of a layer's products: to the channels and the values' gate, to one or two numbers a head, and back.
     fn weights(&self, hidden: f64) -> f64 {
-        hidden * (self.channels() + 2.0 * self.values() + 2.0 * f64::from(self.value_heads))
+        let numbers = match self.rule {
+            Rule::Delta => 2.0,
+            Rule::StateSpace => 1.0,
+        };
+        hidden * (self.channels() + 2.0 * self.values() + numbers * f64::from(self.value_heads))
     }
 
-    /// Small parameters of a layer: of the convolution, two numbers a head, and a norm.
+    /// Small parameters of a layer: of the convolution, of heads, and of a norm.
     pub fn small(&self) -> u64 {
-        let own = 2.0 * f64::from(self.value_heads) + f64::from(self.value);
-        (self.channels() * f64::from(self.kernel) + own) as u64
+        let heads = f64::from(self.value_heads);
+        let (taps, own) = match self.rule {
+            Rule::Delta => (0.0, 2.0 * heads + f64::from(self.value)),
+            // The convolution has biases, and the norm is of all values (`NemotronHMamba2Mixer`, transformers).
+            Rule::StateSpace => (1.0, 3.0 * heads + self.values()),
+        };
+        (self.channels() * (f64::from(self.kernel) + taps) + own) as u64
     }
 
     /// Elements of a sequence's state in a layer.
@@ -109,8 +140,18 @@ impl Linear {
     /// Arithmetic of a token in a layer beside the products: with the state, and with the tokens of its chunk.
     pub fn core(&self) -> f64 {
         let [key, value] = [self.key, self.value].map(f64::from);
-        let chunk = 2.0 * CHUNK * (3.0 * key + 2.0 * value);
-        f64::from(self.value_heads) * (6.0 * key * value + chunk)
+        let heads = f64::from(self.value_heads);
+        match self.rule {
+            Rule::Delta => {
+                let chunk = 2.0 * CHUNK * (3.0 * key + 2.0 * value);
+                heads * (6.0 * key * value + chunk)
+            }
+            // Heads of a group have the same scores.
+            Rule::StateSpace => {
+                let chunk = 2.0 * SPACE_CHUNK * (self.keys() + heads * value);
+                4.0 * heads * key * value + chunk
+            }
+        }
     }
 }
 
@@ -143,6 +184,8 @@ pub(crate) struct Transformer {
     pub ffn: u32,
     /// Whether the feed-forward part has a gate: three products instead of two.
     pub gated: bool,
+    /// Dense feed-forward parts, if not every layer without experts has one.
+    pub dense: Option<u32>,
     pub heads: u32,
     pub attention: Attention,
     /// Whether what attention gives is multiplied by a gate of its width.
@@ -369,6 +412,16 @@ impl Transformer {
         self.experts.map_or(0.0, |e| f64::from(e.layers))
     }
 
+    /// Layers with a dense feed-forward part.
+    pub fn dense_layers(&self) -> f64 {
+        self.dense.map_or(f64::from(self.layers) - self.moe_layers(), f64::from)
+    }
+
+    /// Layers with a feed-forward part of either kind.
+    pub fn feeding_layers(&self) -> f64 {
+        self.dense_layers() + self.moe_layers()
+    }
+
     /// Weights of a dense layer's feed-forward part.
     pub fn dense_ffn(&self) -> f64 {
         self.products() * f64::from(self.hidden) * f64::from(self.ffn)
@@ -376,13 +429,25 @@ impl Transformer {
 
     /// Weights of one expert.
     pub fn expert(&self) -> f64 {
-        self.experts.map_or(0.0, |e| 3.0 * f64::from(self.hidden) * f64::from(e.ffn))
+        self.experts.map_or(0.0, |e| e.products() * self.routed_width() * f64::from(e.ffn))
     }
 
-    /// Weights of a layer of experts that every token uses: shared experts and the router.
+    /// Channels of a token that goes to experts.
+    pub fn routed_width(&self) -> f64 {
+        f64::from(self.experts.and_then(|e| e.latent).unwrap_or(self.hidden))
+    }
+
+    /// Weights of the products that narrow tokens before a layer's experts and widen them after.
+    pub fn latents(&self) -> f64 {
+        let latent = self.experts.and_then(|e| e.latent);
+        latent.map_or(0.0, |width| 2.0 * f64::from(self.hidden) * f64::from(width))
+    }
+
+    /// Weights of a layer of experts that every token uses: shared experts, the router, and those around experts.
     pub fn shared(&self) -> f64 {
         let h = f64::from(self.hidden);
-        self.experts.map_or(0.0, |e| 3.0 * h * f64::from(e.shared)) + self.router()
+        let shared = self.experts.map_or(0.0, |e| e.products() * h * f64::from(e.shared));
+        shared + self.router() + self.latents()
     }
 
     /// Weights of a router.
@@ -394,7 +459,7 @@ impl Transformer {
     pub fn dense_body(&self) -> f64 {
         let layers = f64::from(self.layers);
         layers * self.attention_weights()
-            + (layers - self.moe_layers()) * self.dense_ffn()
+            + self.dense_layers() * self.dense_ffn()
             + self.moe_layers() * self.shared()
     }
 

@@ -253,6 +253,7 @@ fn model(whole: Keys<'_>, draft: &mut Draft) -> Result<()> {
         hidden,
         ffn: own.count("intermediate_size").unwrap_or(11008),
         gated: true,
+        dense: None,
         heads,
         attention: Attention::Grouped { kv_heads, head },
         attention_gate: false,
@@ -297,6 +298,8 @@ fn experts(own: Keys<'_>, layers: u32) -> (Option<Experts>, u64) {
         shared: if shares { of("shared_expert_intermediate_size", 5632) } else { 0 },
         router_bias: false,
         bias: false,
+        gated: true,
+        latent: None,
     };
     (Some(experts), if shares { u64::from(with) } else { 0 })
 }

@@ -541,11 +541,13 @@ fn widths(keys: &Keys, inferred: &mut Vec<String>) -> Result<Transformer> {
             layers: moe_layers,
             experts,
             top_k: keys.count("moe_top_k").unwrap_or(1),
-            // Two products without a gate (`ParallelGroupedMLP`), which are those of a gate two thirds as wide.
-            ffn: narrow("intermediate_size", expert(keys) * 2 / 3)?,
+            ffn: narrow("intermediate_size", expert(keys))?,
             shared: 0,
             router_bias: false,
             bias: false,
+            // (`ParallelGroupedMLP`.)
+            gated: false,
+            latent: None,
         }),
     };
     // A mean over all layers: those of experts have no biases there.
@@ -559,6 +561,7 @@ fn widths(keys: &Keys, inferred: &mut Vec<String>) -> Result<Transformer> {
         hidden,
         ffn,
         gated,
+        dense: None,
         heads,
         attention: Attention::Grouped { kv_heads, head },
         attention_gate: false,

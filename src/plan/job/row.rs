@@ -19,7 +19,7 @@
 use toml::{Table, Value};
 
 use super::draft::{Draft, KEYS};
-use super::model::{Attention, Experts, Indexer, Linear, Small, Transformer, Window};
+use super::model::{Attention, Experts, Indexer, Linear, Rule, Small, Transformer, Window};
 use crate::base::error::{Error, Result, advice, did_you_mean};
 use crate::base::text_pos::Refused;
 
@@ -55,6 +55,7 @@ const MODEL: &[&str] = &[
     "gated",
     "tied_embeddings",
     "learned_positions",
+    "dense_layers",
     "mla",
     "moe",
     "window",
@@ -67,10 +68,10 @@ const MODEL: &[&str] = &[
 /// The same of its tables.
 const TABLES: [(&str, &[&str]); 5] = [
     ("mla", &["q_lora", "kv_lora", "rope", "nope", "v"]),
-    ("moe", &["layers", "experts", "top_k", "ffn", "shared_ffn"]),
+    ("moe", &["layers", "experts", "top_k", "ffn", "shared_ffn", "gated", "latent"]),
     ("window", &["layers", "tokens"]),
     ("indexer", &["layers", "heads", "width", "tokens"]),
-    ("linear", &["layers", "key_heads", "key", "value_heads", "value", "kernel"]),
+    ("linear", &["rule", "layers", "key_heads", "key", "value_heads", "value", "kernel"]),
 ];
 
 /// A job of a file, and whether only its memory is computed.
@@ -274,6 +275,17 @@ fn of_part(part: &Table, name: &str, key: &str) -> Result<u32> {
     width(part, key)?.ok_or_else(|| Error::input(format!("`{name}` has no `{key}`")))
 }
 
+/// How tokens change the states of linear attention.
+fn rule(linear: &Table) -> Result<Rule> {
+    match linear.get("rule").map(Value::as_str) {
+        None | Some(Some("delta")) => Ok(Rule::Delta),
+        Some(Some("mamba2")) => Ok(Rule::StateSpace),
+        Some(_) => Err(Error::input("`rule` of `linear` is not a known rule")
+            .at("rule")
+            .help("write \"delta\" or \"mamba2\"")),
+    }
+}
+
 /// A model from its widths.
 pub(super) fn model(table: &Table) -> Result<Transformer> {
     let needed = |key: &str| {
@@ -311,6 +323,8 @@ pub(super) fn model(table: &Table) -> Result<Transformer> {
                 shared: width(moe, "shared_ffn")?.unwrap_or(0),
                 router_bias: false,
                 bias: false,
+                gated: moe.get("gated").and_then(Value::as_bool).unwrap_or(true),
+                latent: width(moe, "latent")?,
             })
         }
     };
@@ -338,6 +352,7 @@ pub(super) fn model(table: &Table) -> Result<Transformer> {
         Some(linear) => {
             let of = |key: &str| of_part(linear, "linear", key);
             Some(Linear {
+                rule: rule(linear)?,
                 layers: of("layers")?.min(layers),
                 key_heads: of("key_heads")?,
                 key: of("key")?,
@@ -348,10 +363,11 @@ pub(super) fn model(table: &Table) -> Result<Transformer> {
         }
     };
     let (h, l) = (u64::from(hidden), u64::from(layers));
+    let states = linear.map_or(0, |one| u64::from(one.layers) * one.small());
     // Only norms, or also the biases of GPT's products.
     let small = match gated {
-        true => Small { layer: 2 * h, outside: h },
-        false => Small { layer: 9 * h + 4 * h, outside: 2 * h },
+        true => Small { layer: 2 * h, outside: h + states },
+        false => Small { layer: 9 * h + 4 * h, outside: 2 * h + states },
     };
     debug_assert!(l > 0);
     Ok(Transformer {
@@ -359,6 +375,7 @@ pub(super) fn model(table: &Table) -> Result<Transformer> {
         hidden,
         ffn: needed("ffn")?,
         gated,
+        dense: width(table, "dense_layers")?,
         heads,
         attention,
         attention_gate: flag("attention_gate").unwrap_or(false),

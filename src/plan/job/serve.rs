@@ -312,8 +312,7 @@ fn in_blocks(model: &Transformer, tp: u32, over: u32) -> Result<()> {
         );
         return refuse("an expert", experts.ffn, over, help);
     }
-    let dense = f64::from(model.layers) > model.moe_layers();
-    if dense && tp > 1 && !whole(model.ffn, tp) {
+    if model.dense_layers() > 0.0 && tp > 1 && !whole(model.ffn, tp) {
         let help = format!("write a tp that divides {}", model.ffn / BLOCK);
         return refuse("a feed-forward part", model.ffn, tp, help);
     }
@@ -635,17 +634,19 @@ impl Serve {
     /// the router.
     fn dense_body(&self) -> f64 {
         let (model, tp) = (&self.model, f64::from(self.tp));
-        let copies = f64::from(model.layers) * model.attention_copies(tp);
+        let latents = model.moe_layers() * model.latents() * (1.0 - 1.0 / tp);
+        let copies = f64::from(model.layers) * model.attention_copies(tp) + latents;
         if !self.attends_apart() {
             return model.dense_body() / tp + copies;
         }
         let all = tp * f64::from(self.dp);
         let over = if matches!(self.exchange, Exchange::Kernels(_)) { 1.0 } else { all };
         let layers = f64::from(model.layers);
-        let shared = model.router() + (model.shared() - model.router()) / over;
+        let whole = model.router() + model.latents();
+        let shared = whole + (model.shared() - whole) / over;
         layers * model.attention_weights() / tp
             + copies
-            + (layers - model.moe_layers()) * model.dense_ffn() / all
+            + model.dense_layers() * model.dense_ffn() / all
             + model.moe_layers() * shared
     }
 
@@ -964,7 +965,8 @@ impl Serve {
             Some((kernel, each)) => (Some(kernel), each),
             None => (None, wires.span(AllReduce, tp, width)?),
         };
-        let mut sum = each * (2.0 * layers + 1.0) + self.logits(wires, sampled)?;
+        let mut sum =
+            each * (layers + model.feeding_layers() + 1.0) + self.logits(wires, sampled)?;
         let (mut moved, mut unmeasured) = (None, None);
         let (both, replaced) = match self.exchange {
             Exchange::Reduce => (Span::default(), 0.0),
@@ -990,7 +992,7 @@ impl Serve {
         // sglang/srt/layers/communicator.py).
         if self.attends_apart() {
             let (both, replaced) = self.gathered(wires, width, doing)?;
-            sum = sum + (both + each * -replaced) * (layers - model.moe_layers());
+            sum = sum + (both + each * -replaced) * model.dense_layers();
         }
         if doing == Doing::Decode {
             sum = sum + self.divided(wires, tokens)? * (layers * model.keeping());
@@ -1125,7 +1127,7 @@ impl Serve {
     ) -> Result<(Span, Option<&'static str>)> {
         let Some(experts) = self.model.experts else { return Ok((Span::default(), None)) };
         let ep = self.of_stage(wires, self.ep);
-        let width = f64::from(self.model.hidden) * 2.0;
+        let width = self.model.routed_width() * 2.0;
         let out = width * if dispatch.is_some() { self.dispatched() } else { 1.0 };
         if let Some(kernels) = dispatch {
             let calls = match kernels {

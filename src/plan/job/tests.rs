@@ -218,7 +218,7 @@ fn sglang_spreads_experts_as_its_exchange_does() {
 /// Parameters of public configurations, as their safetensors hold them.
 #[test]
 fn parameters_follow_from_configurations_to_the_last_one() {
-    let cases: [(&'static str, f64, f64); 31] = [
+    let cases: [(&'static str, f64, f64); 33] = [
         (
             r#"{"model_type": "llama", "num_hidden_layers": 32, "hidden_size": 4096, "intermediate_size": 14336, "num_attention_heads": 32, "num_key_value_heads": 8, "vocab_size": 128256}"#,
             8_030_261_248.0,
@@ -379,6 +379,17 @@ fn parameters_follow_from_configurations_to_the_last_one() {
             4_205_751_296.0,
             4_205_751_296.0,
         ),
+        // The same of Nemotron 3 Nano and Super, whose cards say 3.6 and 12.7 billion active ones.
+        (
+            r#"{"model_type": "nemotron_h", "num_hidden_layers": 52, "hybrid_override_pattern": "MEMEM*EMEMEM*EMEMEM*EMEMEM*EMEMEM*EMEMEMEM*EMEMEMEME", "hidden_size": 2688, "intermediate_size": 1856, "moe_intermediate_size": 1856, "moe_shared_expert_intermediate_size": 3712, "num_attention_heads": 32, "num_key_value_heads": 2, "head_dim": 128, "n_routed_experts": 128, "n_shared_experts": 1, "num_experts_per_tok": 6, "mamba_num_heads": 64, "mamba_head_dim": 64, "n_groups": 8, "ssm_state_size": 128, "conv_kernel": 4, "vocab_size": 131072}"#,
+            31_577_940_288.0,
+            3.58e9,
+        ),
+        (
+            r#"{"model_type": "nemotron_h", "hybrid_override_pattern": "MEMEMEM*EMEMEMEM*EMEMEMEM*EMEMEMEMEM*EMEMEMEMEM*EMEMEMEMEM*EMEMEMEMEM*EMEMEMEM*EMEMEMEME", "hidden_size": 4096, "moe_intermediate_size": 2688, "moe_latent_size": 1024, "moe_shared_expert_intermediate_size": 5376, "num_attention_heads": 32, "num_key_value_heads": 2, "head_dim": 128, "n_routed_experts": 512, "num_experts_per_tok": 22, "mamba_num_heads": 128, "mamba_head_dim": 64, "n_groups": 8, "ssm_state_size": 128, "conv_kernel": 4, "num_nextn_predict_layers": 1, "vocab_size": 131072}"#,
+            120_668_707_840.0,
+            12.77e9,
+        ),
     ];
     for (text, params, active) in cases {
         let model = draft("config.json", text).model.unwrap();
@@ -533,6 +544,9 @@ fn known_models_have_the_parameters_of_their_cards() {
         ("GLM-4.5-Air", 106.0, 13.0),
         ("GLM-5", 744.0, 41.0),
         ("Qwen3.5-0.8B", 0.752, 0.752),
+        ("NVIDIA-Nemotron-3-Nano-30B-A3B-BF16", 31.6, 3.6),
+        ("NVIDIA-Nemotron-3-Super-120B-A12B-FP8", 120.6, 12.7),
+        ("NVIDIA-Nemotron-3-Ultra-550B-A55B-NVFP4", 550.0, 55.0),
         ("Qwen3.5-2B", 1.882, 1.882),
         ("Qwen3.8-2.4T-A95B", 2400.0, 95.0),
         ("Mistral-Large-3-675B", 673.0, 39.0),
@@ -2745,6 +2759,30 @@ fn linear_attention_keeps_a_state_instead_of_tokens() {
     typed.put("machine", "gb200-nvl72").unwrap();
     let refused = typed.over(&refused).serve(&Machines::new(&BuiltIn)).err().unwrap();
     assert!(refused.to_string().contains("16 heads of linear attention"), "{refused}");
+}
+
+/// Nemotron 3 Nano as vLLM keeps it (`mamba2_state_shape`, vllm/model_executor/layers/mamba/mamba_utils.py): 6 of its 52
+/// layers have keys and values of two heads of 128; 23 have states of 64 heads of 64 x 128 in 32 bits, and of three tokens
+/// 4,096 channels and twice eight groups of 128.
+#[test]
+fn a_state_space_keeps_a_state_of_its_heads() {
+    let text = "vllm serve nvidia/NVIDIA-Nemotron-3-Nano-30B-A3B-BF16 -tp 2 --max-model-len 8192";
+    let (serve, served) = serving(text, "dgx-h100");
+    assert_eq!(served.cache_a_token, 6.0 * 2.0 * 2.0 * 128.0 * 2.0 / 2.0);
+    assert_eq!(served.state, 23.0 * (4.0 * 64.0 * 64.0 * 128.0 + 2.0 * 3.0 * 6144.0) / 2.0);
+    assert!(says(&serve, "29 layers are counted: its own 52"));
+    // Weights in 16 bits: latents of Super are on both ranks.
+    let weights = |name: &str| {
+        let text = format!("vllm serve nvidia/{name} -tp 2 --max-model-len 8192");
+        serving(&text, "dgx-b200").1.weights
+    };
+    let latents = 40.0 * 2.0 * 4096.0 * 1024.0;
+    let held = weights("NVIDIA-Nemotron-3-Super-120B-A12B-BF16");
+    assert!((held - (120.67e9 + latents)).abs() < 0.1e9, "{held}");
+    // Two feed-forward parts in a row are of no layer.
+    let odd = r#"{"model_type": "nemotron_h", "hybrid_override_pattern": "M--*"}"#;
+    let refused = drafts(&OneText(odd), &["config.json".to_owned()]).unwrap_err();
+    assert!(refused.to_string().contains("layers_block_type"), "{refused}");
 }
 
 /// Megatron-LM's flags of gated delta nets, with its defaults.

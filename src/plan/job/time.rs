@@ -194,8 +194,9 @@ fn messages(job: &Job, wires: &Wires<'_>) -> Result<(Messages, Vec<Sent>)> {
         // Attention, and a feed-forward part that TP divides. With tokens divided too, routed experts have
         // their own messages.
         let shared = !d.sequence || model.experts.is_none_or(|e| e.shared > 0);
-        let dense = 1.0 - moe_layers / layers;
-        let layers = layers * if shared { 1.0 } else { (1.0 + dense) / 2.0 };
+        // Of the two parts of a layer those that have messages.
+        let fed = job.deepest_dense() + if shared { moe_layers } else { 0.0 };
+        let layers = (layers + fed) / 2.0;
         let fed = job.feeds_again() / layers;
         let mut beside = 0.0;
         // Sums that a layer lacks whose two parts are summed together, and gathers of their gradients.
@@ -240,7 +241,7 @@ fn messages(job: &Job, wires: &Wires<'_>) -> Result<(Messages, Vec<Sent>)> {
             false => m.beside("cp", each * layers * times, (Beside::Core, DISTURBS)),
         }
     }
-    let width = f64::from(model.hidden) * 2.0;
+    let width = model.routed_width() * 2.0;
     let own = tokens / if d.sequence { tps } else { 1.0 };
     let gathers_all = job.dispatcher == Dispatcher::AllGather;
     if let Some(experts) = model.experts.filter(|_| d.etp > 1 && d.sequence && !gathers_all) {

@@ -93,7 +93,7 @@ fn frozen(job: &Job) -> f64 {
 fn fed_again(job: &Job) -> f64 {
     let model = &job.model;
     let Modules { mlp, moe, .. } = job.recompute.again();
-    let dense = (f64::from(model.layers) - model.moe_layers()) * model.dense_ffn();
+    let dense = model.dense_layers() * model.dense_ffn();
     let shared = model.moe_layers() * model.shared();
     (if mlp { dense } else { 0.0 } + if moe { shared } else { 0.0 }) / model.dense_body()
 }
@@ -132,7 +132,7 @@ fn work(job: &Job, layers: f64) -> Work {
         bytes += score / f64::from(job.degrees.cp) / tp * layers * written;
     }
     if let Some(experts) = model.experts {
-        let copies = tokens * f64::from(experts.top_k) * h * 2.0;
+        let copies = tokens * f64::from(experts.top_k) * model.routed_width() * 2.0;
         bytes += copies * SORTED * layers / if job.degrees.sequence { tp } else { 1.0 };
     }
     Work {
@@ -156,7 +156,8 @@ fn cast(job: &Job, forward: f64) -> f64 {
     let (h, queries) = (f64::from(model.hidden), model.core_width());
     let moe = model.moe_layers() / f64::from(model.layers);
     let experts = model.experts.map_or(0.0, |e| f64::from(e.top_k * e.ffn + e.shared));
-    let ffn = (1.0 - moe) * f64::from(model.ffn) + moe * experts;
+    let dense = model.dense_layers() / f64::from(model.layers);
+    let ffn = dense * f64::from(model.ffn) + moe * experts;
     let whole = 2.0 * h / if job.degrees.sequence { tp } else { 1.0 };
     let inputs = whole + (queries + ffn) / tp;
     let outputs = whole + (queries + model.kv_width() + (model.products() - 1.0) * ffn) / tp;
