@@ -6,7 +6,7 @@
 use serde_json::{Map, Value};
 
 use super::draft::Draft;
-use super::model::{Attention, Experts, Indexer, Linear, Rule, Small, Transformer, Window};
+use super::model::{Attention, Experts, Heads, Indexer, Linear, Rule, Small, Transformer, Window};
 use super::weights;
 use crate::base::error::{Error, Result};
 
@@ -38,6 +38,8 @@ const FAMILIES: &[&str] = &[
     "gpt2",
     "bloom",
     "nemotron_h",
+    "gemma4",
+    "step3p5",
 ];
 
 /// Families whose layers are those of another: only what is around them differs, or an indexer is beside attention.
@@ -52,6 +54,7 @@ const VARIANTS: &[(&str, &str)] = &[
     ("mistral4", "deepseek_v2"),
     ("deepseek_v32", "deepseek_v3"),
     ("glm4_moe_lite", "deepseek_v3"),
+    ("step3p7", "step3p5"),
     ("glm_moe_dsa", "deepseek_v3"),
 ];
 
@@ -77,8 +80,8 @@ const APART: [(&[&str], &str); 4] = [
         "layers with linear attention, a state space or convolutions, whose work and state have no price here",
     ),
     (
-        &["gemma4", "gemma3n", "mimo_v2_flash"],
-        "layers that differ in the heads of attention or in what they share",
+        &["gemma3n", "gemma4_unified", "mimo_v2_flash"],
+        "layers that differ in the widths of keys and values or in what they share",
     ),
     (&["deepseek_v4"], "layers that keep keys and values of several tokens as one"),
     (&["nemotron-nas"], "layers that each have widths of their own"),
@@ -199,8 +202,9 @@ fn layers_of(family: &str) -> Result<&str> {
 
 /// What is said of a model whose own layers are parts of those that are counted.
 pub(super) fn single(model: &Transformer) -> Option<String> {
-    let parts = f64::from(model.layers) + model.feeding_layers();
-    model.dense.map(|_| {
+    let fed = model.feeding_layers();
+    let parts = f64::from(model.layers) + fed;
+    (fed < f64::from(model.layers)).then(|| {
         format!(
             "{} layers are counted: its own {parts} are attention, a state space or a feed-forward part each",
             model.layers
@@ -238,7 +242,7 @@ fn window(config: &Config<'_>, family: &str, layers: u32) -> Option<Window> {
         (None, "gpt_oss" | "gemma2") => layers.div_ceil(2),
         (None, "olmo3") => layers - layers / 4,
         // The last of each so many sees everything.
-        (None, "gemma3") => {
+        (None, "gemma3" | "gemma4") => {
             layers - layers / config.maybe(&["sliding_window_pattern"]).unwrap_or(6).max(1)
         }
         (None, "qwen2" | "qwen2_moe" | "qwen3" | "qwen3_moe") => {
@@ -246,20 +250,59 @@ fn window(config: &Config<'_>, family: &str, layers: u32) -> Option<Window> {
         }
         (None, _) => layers,
     };
-    Some(Window { layers: found, tokens }).filter(|window| window.layers > 0)
+    let none = Window { layers: found, tokens, own: None, reusing: 0 };
+    Some(none).filter(|window| window.layers > 0)
+}
+
+/// Of the last layers of Gemma 4 that take keys and values of an earlier one those with a window, and those without
+/// (`num_kv_shared_layers` of `Gemma4TextConfig`).
+fn reusing(config: &Config<'_>, layers: u32) -> (u32, u32) {
+    let shared = config.maybe(&["num_kv_shared_layers"]).unwrap_or(0).min(layers);
+    let types = config.keys.get("layer_types").and_then(Value::as_array);
+    let slides = |at: u32| match types.filter(|types| !types.is_empty()) {
+        Some(types) => types[at as usize % types.len()] == "sliding_attention",
+        None => !(at + 1).is_multiple_of(6),
+    };
+    let near = (layers - shared..layers).filter(|at| slides(*at)).count() as u32;
+    (near, shared - near)
+}
+
+/// The heads of layers with a window, where others have other heads: Gemma 4's own keys are theirs, and Step's are in a
+/// table of their own.
+fn near(config: &mut Config<'_>, family: &str, usual: Heads) -> Option<Heads> {
+    let table = match family {
+        "gemma4" => return Some(usual),
+        "step3p5" => config.keys.get("attention_other_setting").and_then(Value::as_object),
+        _ => return None,
+    };
+    let none = Map::new();
+    let mut own = Config { keys: table.unwrap_or(&none), whole: config.whole, missing: Vec::new() };
+    let heads = Heads {
+        heads: own.need(&["num_attention_heads"]),
+        kv_heads: own.need(&["num_attention_groups", "num_key_value_heads"]),
+        head: own.maybe(&["head_dim"]).unwrap_or(usual.head),
+    };
+    if !own.missing.is_empty() {
+        config.missing.push("attention_other_setting");
+    }
+    Some(heads)
 }
 
 fn transformer(config: &mut Config<'_>, family: &str) -> Transformer {
     let layers = config.need(&["num_hidden_layers", "n_layer"]);
     let hidden = config.need(&["hidden_size", "n_embd", "n_embed"]);
     // Gemma's files leave out values that equal the defaults of its class.
-    let gemma = matches!(family, "gemma2" | "gemma3");
+    let gemma = matches!(family, "gemma2" | "gemma3" | "gemma4");
     let usual = |config: &mut Config<'_>, names: &[&'static str], usual: u32| match gemma {
         true => config.maybe(names).unwrap_or(usual),
         false => config.need(names),
     };
     let heads = usual(config, &["num_attention_heads", "n_head"], 8);
-    let words = if family == "gemma2" { 256_000 } else { 262_208 };
+    let words = match family {
+        "gemma2" => 256_000,
+        "gemma4" => 262_144,
+        _ => 262_208,
+    };
     let vocab = usual(config, &["vocab_size"], words);
     let gpt = matches!(family, "gpt2" | "gpt_neox" | "bloom");
     let ffn = match family {
@@ -270,9 +313,19 @@ fn transformer(config: &mut Config<'_>, family: &str) -> Transformer {
         "llama4" => config.need(&["intermediate_size_mlp"]),
         _ => config.need(&["intermediate_size"]),
     };
-    let kv_heads = config.maybe(&["num_key_value_heads"]).unwrap_or(if gemma { 4 } else { heads });
+    let kv_heads = config.maybe(&["num_key_value_heads", "num_attention_groups"]);
+    let kv_heads = kv_heads.unwrap_or(if gemma { 4 } else { heads });
     let head =
         config.maybe(&["head_dim"]).unwrap_or(if gemma { 256 } else { hidden / heads.max(1) });
+    let near = near(config, family, Heads { heads, kv_heads, head });
+    let keys_are_values = family == "gemma4" && config.flag("attention_k_eq_v", false);
+    let (kv_heads, head) = match family {
+        "gemma4" => {
+            let own = config.maybe(&["num_global_key_value_heads"]).filter(|_| keys_are_values);
+            (own.unwrap_or(kv_heads), config.maybe(&["global_head_dim"]).unwrap_or(512))
+        }
+        _ => (kv_heads, head),
+    };
     let latent = matches!(family, "deepseek_v2" | "deepseek_v3" | "kimi_k2");
     let attention = if latent {
         Attention::Latent {
@@ -287,26 +340,42 @@ fn transformer(config: &mut Config<'_>, family: &str) -> Transformer {
     };
     let experts = experts(config, family, layers);
     let tied = match family {
-        "gpt2" | "bloom" | "gemma2" | "gemma3" => config.flag("tie_word_embeddings", true),
+        "gpt2" | "bloom" | "gemma2" | "gemma3" | "gemma4" => {
+            config.flag("tie_word_embeddings", true)
+        }
         _ => config.flag("tie_word_embeddings", false),
     };
     let positions = if family == "gpt2" { config.need(&["n_positions"]) } else { 0 };
+    let (reusing, whole_reusing) = match family {
+        "gemma4" => reusing(config, layers),
+        _ => (0, 0),
+    };
+    // The feed-forward parts of layers that take keys and values of others may be twice as wide.
+    let wide = family == "gemma4" && config.flag("use_double_wide_mlp", false);
+    let per_layer = match family {
+        "gemma4" => config.maybe(&["hidden_size_per_layer_input"]).unwrap_or(256),
+        _ => 0,
+    };
+    let window = window(config, family, layers);
     let mut model = Transformer {
         layers,
         hidden,
         // A model whose layers all have experts has no dense width.
         ffn: if matches!(family, "mixtral" | "gpt_oss" | "minimax_m2") { 0 } else { ffn },
         gated: !gpt,
-        dense: None,
+        dense: wide.then_some(layers + reusing + whole_reusing),
         heads,
         attention,
+        keys_are_values,
+        reusing: whole_reusing,
+        per_layer,
         attention_gate: family == "qwen3_next",
         linear: (family == "qwen3_next").then(|| linear(config, layers)),
         vocab,
         tied,
         positions,
         experts,
-        window: window(config, family, layers),
+        window: window.map(|window| Window { own: near, reusing, ..window }),
         indexer: indexer(config, layers),
         small: Small::default(),
         summed_once: false,
@@ -414,6 +483,9 @@ fn nemotron(config: &mut Config<'_>, file: &str) -> Result<Transformer> {
             kv_heads: config.need(&["num_key_value_heads"]),
             head: config.need(&["head_dim", "attention_head_dim"]),
         },
+        keys_are_values: false,
+        reusing: 0,
+        per_layer: 0,
         attention_gate: false,
         linear,
         vocab: config.need(&["vocab_size"]),
@@ -510,6 +582,23 @@ fn experts(config: &mut Config<'_>, family: &str, layers: u32) -> Option<Experts
                 ..none
             })
         }
+        "gemma4" if config.flag("enable_moe_block", false) => Some(Experts {
+            experts: config.need(&["num_experts"]),
+            top_k: config.need(&["top_k_experts"]),
+            ffn: config.need(&["moe_intermediate_size", "expert_intermediate_size"]),
+            // Beside its experts each layer has a dense part.
+            shared: config.need(&["intermediate_size"]),
+            ..none
+        }),
+        "step3p5" => Some(Experts {
+            layers: listed(config.keys.get("moe_layers_enum"), layers),
+            experts: config.need(&["moe_num_experts", "num_experts"]),
+            top_k: config.need(&["moe_top_k", "num_experts_per_tok"]),
+            ffn: config.need(&["moe_intermediate_size"]),
+            shared: config.need(&["share_expert_dim", "share_expert_dims"]),
+            router_bias: true,
+            ..none
+        }),
         "deepseek_v2" | "deepseek_v3" | "kimi_k2" | "glm4_moe" | "glm4v_moe" => {
             let dense = config.maybe(&["first_k_dense_replace"]).unwrap_or(0);
             let every = config.maybe(&["moe_layer_freq"]).unwrap_or(1).max(1);
@@ -525,6 +614,21 @@ fn experts(config: &mut Config<'_>, family: &str, layers: u32) -> Option<Experts
             })
         }
         _ => None,
+    }
+}
+
+/// How many of so many layers a list has, which may be text; without one, all but the first three, as in Step's class.
+fn listed(list: Option<&Value>, layers: u32) -> u32 {
+    let is_there = |at: u64| at < u64::from(layers);
+    match list {
+        Some(Value::Array(list)) => {
+            list.iter().filter_map(Value::as_u64).filter(|at| is_there(*at)).count() as u32
+        }
+        Some(Value::String(text)) => {
+            let numbers = text.split(',').filter_map(|word| word.trim().parse().ok());
+            numbers.filter(|at| is_there(*at)).count() as u32
+        }
+        _ => layers.saturating_sub(3),
     }
 }
 
@@ -544,6 +648,13 @@ fn small(config: &Config<'_>, family: &str, model: &Transformer, kv: (u32, u32))
         "gemma2" => Small { layer: 2 * norms, outside: end },
         // Also of queries and keys.
         "gemma3" => Small { layer: 2 * norms + 2 * d, outside: end },
+        "gemma4" => gemma4(model, norms),
+        // Norms of queries and keys, and a gate for each head.
+        "step3p5" => {
+            let gated = config.flag("use_head_wise_attn_gate", true);
+            let gates = if gated { (model.all_heads() * h as f64) as u64 } else { 0 };
+            Small { layer: norms + 2 * d, outside: end + gates }
+        }
         "glm4_moe" | "glm4v_moe" => {
             let usual = family == "glm4v_moe";
             let bias = if config.flag("attention_bias", usual) { a * d + 2 * k * d } else { 0 };
@@ -576,5 +687,26 @@ fn small(config: &Config<'_>, family: &str, model: &Transformer, kv: (u32, u32))
             let bias = if config.flag("attention_bias", false) { a * d + 2 * k * d + h } else { 0 };
             Small { layer: norms + bias, outside: end }
         }
+    }
+}
+
+/// The same of Gemma 4: norms before and after both parts, of queries and of keys, and a factor of each layer; where
+/// experts are, three more norms, the router's factors and one of each expert (`Gemma4TextDecoderLayer`, huggingface/transformers).
+fn gemma4(model: &Transformer, norms: u64) -> Small {
+    let h = u64::from(model.hidden);
+    let experts = model.experts.map_or(0, |e| 4 * h + u64::from(e.experts));
+    let further = if model.per_layer > 0 { h } else { 0 };
+    let width = |attention: Attention| match attention {
+        Attention::Grouped { head, .. } => u64::from(head),
+        Attention::Latent { .. } => 0,
+    };
+    let near = model.window.map_or((0, 0), |window| {
+        (u64::from(window.layers), window.own.map_or(0, |own| u64::from(own.head)))
+    });
+    let whole = u64::from(model.layers).saturating_sub(near.0);
+    let of_heads = 2 * (near.0 * near.1 + whole * width(model.attention));
+    Small {
+        layer: 2 * norms + 1 + experts + further,
+        outside: h + u64::from(model.per_layer) + of_heads,
     }
 }

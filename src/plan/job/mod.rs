@@ -327,7 +327,7 @@ impl Job {
     /// between the others (Nemotron 3).
     pub fn deepest_experts(&self) -> f64 {
         let (all, own) = (f64::from(self.model.layers), self.model.moe_layers());
-        match 2.0 * own > all && self.model.dense.is_none() {
+        match 2.0 * own > all && self.model.feeding_layers() == all {
             true => self.deepest().min(own),
             false => self.deepest() * own / all,
         }
@@ -336,7 +336,9 @@ impl Job {
     /// Layers with a dense feed-forward part of the fullest stage.
     pub fn deepest_dense(&self) -> f64 {
         match self.model.dense {
-            Some(dense) => self.deepest() * f64::from(dense) / f64::from(self.model.layers),
+            Some(dense) => {
+                self.deepest() * (f64::from(dense) / f64::from(self.model.layers)).min(1.0)
+            }
             None => self.deepest() - self.deepest_experts(),
         }
     }

@@ -62,6 +62,91 @@ pub(crate) struct Window {
     pub layers: u32,
     /// Tokens that it sees.
     pub tokens: u32,
+    /// The heads of their attention, if those of other layers differ.
+    pub own: Option<Heads>,
+    /// Of these layers those that take the keys and values of an earlier one, and keep none.
+    pub reusing: u32,
+}
+
+/// Heads of grouped attention.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Heads {
+    pub heads: u32,
+    pub kv_heads: u32,
+    /// Width of a head.
+    pub head: u32,
+}
+
+/// Layers with one kind of attention.
+struct Kind {
+    layers: f64,
+    /// Of them those that keep keys and values.
+    keeping: f64,
+    heads: f64,
+    attention: Attention,
+    /// Products for keys and values: one if keys are values.
+    products: f64,
+    /// Tokens that they see, if not all.
+    tokens: Option<f64>,
+}
+
+impl Kind {
+    /// Weights of attention's products in a layer, with a gate of its width or without one.
+    fn weights(&self, hidden: f64, gate: bool) -> f64 {
+        let (h, a) = (hidden, self.heads);
+        let gates = if gate { a } else { 0.0 };
+        match self.attention {
+            Attention::Grouped { kv_heads, head } => {
+                h * f64::from(head) * (2.0 * a + gates + self.products * f64::from(kv_heads))
+            }
+            Attention::Latent { query, latent, rope, nope, value } => {
+                let [q, c, r, n, v] = [query, latent, rope, nope, value].map(f64::from);
+                let queries = if query > 0 { h * q + q * a * (n + r) } else { h * a * (n + r) };
+                queries + h * (c + r) + c * a * (n + v) + (a + gates) * v * h
+            }
+        }
+    }
+
+    /// a·d of attention's core: the mean of the widths of its two products.
+    fn core(&self) -> f64 {
+        match self.attention {
+            Attention::Grouped { head, .. } => self.heads * f64::from(head),
+            Attention::Latent { rope, nope, value, .. } => {
+                self.heads * f64::from(rope + nope + value) / 2.0
+            }
+        }
+    }
+
+    /// Elements of keys and values of a token in a layer.
+    fn kv_width(&self) -> f64 {
+        match self.attention {
+            Attention::Grouped { kv_heads, head } => 2.0 * f64::from(kv_heads) * f64::from(head),
+            Attention::Latent { rope, nope, value, .. } => {
+                self.heads * f64::from(rope + nope + value)
+            }
+        }
+    }
+
+    /// Elements of attention's tensors that a layer keeps of a token for the backward pass.
+    fn kept(&self, gate: bool) -> f64 {
+        let a = self.heads;
+        let gates = if gate { a } else { 0.0 };
+        match self.attention {
+            Attention::Grouped { kv_heads, head } => {
+                (2.0 * (a + f64::from(kv_heads)) + gates) * f64::from(head)
+            }
+            Attention::Latent { query, latent, rope, nope, value } => {
+                2.0 * a * f64::from(rope + nope + value)
+                    + gates * f64::from(value)
+                    + f64::from(query + latent + rope)
+            }
+        }
+    }
+
+    /// The part of so many tokens that they see.
+    fn covered(&self, tokens: f64) -> f64 {
+        self.tokens.map_or(1.0, |seen| (seen / tokens.max(1.0)).min(1.0))
+    }
 }
 
 /// How a token changes the state of a layer with linear attention.
@@ -184,10 +269,17 @@ pub(crate) struct Transformer {
     pub ffn: u32,
     /// Whether the feed-forward part has a gate: three products instead of two.
     pub gated: bool,
-    /// Dense feed-forward parts, if not every layer without experts has one.
+    /// Dense feed-forward parts, if not every layer without experts has one; one twice as wide is two.
     pub dense: Option<u32>,
     pub heads: u32,
     pub attention: Attention,
+    /// Whether layers without a window take their keys for values, too: one product makes both.
+    pub keys_are_values: bool,
+    /// Of layers without a window those that take the keys and values of an earlier one, and keep none.
+    pub reusing: u32,
+    /// Channels of a further embedding of each word for each layer (Gemma 3n and 4), which two products of a layer
+    /// bring in and out, and one of all layers makes from the first embedding; 0 if there is none.
+    pub per_layer: u32,
     /// Whether what attention gives is multiplied by a gate of its width.
     pub attention_gate: bool,
     /// Of all layers those with linear attention.
@@ -229,8 +321,7 @@ impl Transformer {
         }
     }
 
-    /// Weights of indexers, as a mean over all layers: of queries from attention's latent, of keys, and of the
-    /// weight of each head.
+    /// Weights of all indexers: of queries from attention's latent, of keys, and of the weight of each head.
     fn indexer_weights(&self) -> f64 {
         let query = match self.attention {
             Attention::Latent { query, .. } if query > 0 => query,
@@ -238,94 +329,122 @@ impl Transformer {
         };
         self.indexer.map_or(0.0, |one| {
             let [n, w, h, q] = [one.heads, one.width, self.hidden, query].map(f64::from);
-            f64::from(one.layers) / f64::from(self.layers) * (q * n * w + h * w + h * n)
+            f64::from(one.layers) * (q * n * w + h * w + h * n)
         })
+    }
+
+    /// Layers with attention that is not linear.
+    fn attending(&self) -> f64 {
+        f64::from(self.layers) - self.linear.map_or(0.0, |one| f64::from(one.layers))
     }
 
     /// The part of the layers whose attention keeps keys and values.
     pub fn keeping(&self) -> f64 {
-        self.linear.map_or(1.0, |one| 1.0 - f64::from(one.layers) / f64::from(self.layers))
+        self.attending() / f64::from(self.layers)
     }
 
-    /// Weights of attention's products, as a mean over all layers.
+    /// Layers without a window, and those with one.
+    fn kinds(&self) -> [Kind; 2] {
+        let windowed = self.window.map_or(0.0, |window| f64::from(window.layers));
+        let windowed = windowed.min(self.attending());
+        let reusing = self.window.map_or(0, |window| window.reusing);
+        let own = self.window.and_then(|window| window.own);
+        let layers = self.attending() - windowed;
+        let whole = Kind {
+            layers,
+            keeping: layers - f64::from(self.reusing),
+            heads: f64::from(self.heads),
+            attention: self.attention,
+            products: if self.keys_are_values { 1.0 } else { 2.0 },
+            tokens: None,
+        };
+        let near = Kind {
+            layers: windowed,
+            keeping: windowed - f64::from(reusing),
+            heads: f64::from(own.map_or(self.heads, |own| own.heads)),
+            attention: own.map_or(self.attention, |Heads { kv_heads, head, .. }| {
+                Attention::Grouped { kv_heads, head }
+            }),
+            products: 2.0,
+            tokens: self.window.map(|window| f64::from(window.tokens)),
+        };
+        [whole, near]
+    }
+
+    /// The sum over all layers with attention of what `of` says of one.
+    fn over_kinds(&self, of: impl Fn(&Kind) -> f64) -> f64 {
+        self.kinds().iter().map(|kind| kind.layers * of(kind)).sum()
+    }
+
+    /// Weights of attention's products in all layers.
+    fn attention_body(&self) -> f64 {
+        let h = f64::from(self.hidden);
+        let linear = self.linear.map_or(0.0, |one| f64::from(one.layers) * one.weights(h));
+        let own = self.over_kinds(|kind| kind.weights(h, self.attention_gate));
+        own + self.indexer_weights() + linear
+    }
+
+    /// The same as a mean over all layers.
     pub fn attention_weights(&self) -> f64 {
-        let (h, a) = (f64::from(self.hidden), f64::from(self.heads));
-        let linear = self.linear.map_or(0.0, |one| one.weights(h)) * (1.0 - self.keeping());
-        let own = self.indexer_weights()
-            + match self.attention {
-                Attention::Grouped { kv_heads, head } => {
-                    let gate = if self.attention_gate { a } else { 0.0 };
-                    h * f64::from(head) * (2.0 * a + gate + 2.0 * f64::from(kv_heads))
-                }
-                Attention::Latent { query, latent, rope, nope, value } => {
-                    let [q, c, r, n, v] = [query, latent, rope, nope, value].map(f64::from);
-                    let queries = if query > 0 { h * q + q * a * (n + r) } else { h * a * (n + r) };
-                    queries + h * (c + r) + c * a * (n + v) + a * v * h
-                }
-            };
-        own * self.keeping() + linear
+        self.attention_body() / f64::from(self.layers)
     }
 
-    /// Weights of a layer that a rank has beyond its part of attention's: of fewer heads of keys and values than
+    /// Weights of all layers that a rank has beyond its part of attention's: of fewer heads of keys and values than
     /// ranks several have the same (`QKVParallelLinear` of vLLM and SGLang), and all have the products that go
     /// to the latents (`fused_qkv_a_proj`, a `ReplicatedLinear`) and an indexer (`Indexer`,
     /// vllm/model_executor/models/deepseek_v2.py).
     pub fn attention_copies(&self, ranks: f64) -> f64 {
         let h = f64::from(self.hidden);
         let indexer = self.indexer_weights() * (1.0 - 1.0 / ranks);
-        let own = indexer
-            + match self.attention {
-                Attention::Grouped { kv_heads, head } => {
-                    let heads = f64::from(kv_heads);
-                    2.0 * h * heads * f64::from(head) * (1.0 / ranks.min(heads) - 1.0 / ranks)
-                }
-                Attention::Latent { query, latent, rope, .. } => {
-                    h * f64::from(query + latent + rope) * (1.0 - 1.0 / ranks)
-                }
-            };
-        own * self.keeping()
-    }
-
-    /// a·d of attention's core: the mean of the widths of its two products.
-    pub fn core_width(&self) -> f64 {
-        let a = f64::from(self.heads);
-        match self.attention {
-            Attention::Grouped { head, .. } => a * f64::from(head),
-            Attention::Latent { rope, nope, value, .. } => a * f64::from(rope + nope + value) / 2.0,
-        }
-    }
-
-    /// Elements of keys and values of a token in a layer.
-    pub fn kv_width(&self) -> f64 {
-        match self.attention {
-            Attention::Grouped { kv_heads, head } => 2.0 * f64::from(kv_heads) * f64::from(head),
-            Attention::Latent { rope, nope, value, .. } => {
-                f64::from(self.heads) * f64::from(rope + nope + value)
+        let own = self.over_kinds(|kind| match kind.attention {
+            Attention::Grouped { kv_heads, head } => {
+                let heads = f64::from(kv_heads);
+                let weights = kind.products * h * heads * f64::from(head);
+                weights * (1.0 / ranks.min(heads) - 1.0 / ranks)
             }
-        }
+            Attention::Latent { query, latent, rope, .. } => {
+                h * f64::from(query + latent + rope) * (1.0 - 1.0 / ranks)
+            }
+        });
+        own + indexer
+    }
+
+    /// Heads of all layers with attention.
+    pub fn all_heads(&self) -> f64 {
+        self.over_kinds(|kind| kind.heads)
+    }
+
+    /// a·d of attention's core, as a mean over the layers that have one.
+    pub fn core_width(&self) -> f64 {
+        self.over_kinds(Kind::core) / self.attending().max(1.0)
+    }
+
+    /// Elements of keys and values of a token in a layer, as a mean over those that have them.
+    pub fn kv_width(&self) -> f64 {
+        self.over_kinds(Kind::kv_width) / self.attending().max(1.0)
     }
 
     /// The elements of them that each of so many ranks has: no fewer than a whole head
     /// (`num_query_groups_per_partition`, megatron/core/transformer/attention.py of Megatron-LM).
     pub fn kv_share(&self, ranks: u32) -> f64 {
-        let ranks = match self.attention {
-            Attention::Grouped { kv_heads, .. } => ranks.min(kv_heads),
-            Attention::Latent { .. } => ranks,
+        let share = |kind: &Kind| {
+            let ranks = match kind.attention {
+                Attention::Grouped { kv_heads, .. } => ranks.min(kv_heads),
+                Attention::Latent { .. } => ranks,
+            };
+            kind.kv_width() / f64::from(ranks.max(1))
         };
-        self.kv_width() / f64::from(ranks.max(1))
+        self.over_kinds(share) / self.attending().max(1.0)
     }
 
-    /// Bytes of a token's cache in a layer, whose elements have so many; TP divides them at most by the heads of keys
-    /// and values. An indexer's key has 8 bits and a scale of 32 for each 128 of its numbers
+    /// Bytes of a token's cache in all layers, as a mean of sequences of `tokens`: of a layer with a window only
+    /// the latest tokens stay. An element has so many bytes, and `cut` says by how much a kind of attention's cache
+    /// is divided. An indexer's key has 8 bits and a scale of 32 for each 128 of its numbers
     /// (`DeepseekV32IndexerCache`, vllm/model_executor/models/deepseek_v2.py); beside it a latent in 8 bits has such
     /// scales, too, and its positions have 16 (`fp8_ds_mla`, vllm/v1/attention/backends/mla/flashmla_sparse.py).
-    pub fn cache_bytes(&self, each: f64) -> f64 {
+    pub fn cache(&self, tokens: f64, each: f64, cut: impl Fn(Attention) -> f64) -> f64 {
         const SCALES: f64 = 4.0 / 128.0;
-        let key = |one: Indexer| {
-            let part = f64::from(one.layers) / f64::from(self.layers);
-            part * f64::from(one.width) * (1.0 + SCALES)
-        };
-        let attention = match self.attention {
+        let bytes = |attention: Attention| match attention {
             Attention::Grouped { kv_heads, head } => {
                 each * 2.0 * f64::from(kv_heads) * f64::from(head)
             }
@@ -334,22 +453,13 @@ impl Transformer {
             }
             Attention::Latent { latent, rope, .. } => each * f64::from(latent + rope),
         };
-        attention + self.indexer.map_or(0.0, key)
-    }
-
-    /// Layers with keys and values, of which those with a window count by `share` of what it covers of the tokens.
-    fn windowed(&self, tokens: f64, share: impl Fn(f64) -> f64) -> f64 {
-        let layers = f64::from(self.layers) * self.keeping();
-        self.window.map_or(layers, |window| {
-            let covered = (f64::from(window.tokens) / tokens.max(1.0)).min(1.0);
-            layers - f64::from(window.layers) * (1.0 - share(covered))
-        })
-    }
-
-    /// Layers whose cache of a sequence of `tokens` would be as large in all: of a layer with a window only
-    /// the latest tokens stay.
-    pub fn cached_layers(&self, tokens: f64) -> f64 {
-        self.windowed(tokens, |covered| covered)
+        let of = |kind: &Kind| {
+            kind.keeping * kind.covered(tokens) * bytes(kind.attention) / cut(kind.attention)
+        };
+        let keys = self.indexer.map_or(0.0, |one| {
+            f64::from(one.layers) * f64::from(one.width) * (1.0 + SCALES) / cut(self.attention)
+        });
+        self.kinds().iter().map(of).sum::<f64>() + keys
     }
 
     /// Arithmetic of a token with the states of all layers with linear attention.
@@ -363,26 +473,22 @@ impl Transformer {
             .map_or(0.0, |one| f64::from(one.layers) * (each * one.state() + 2.0 * one.latest()))
     }
 
-    /// Layers whose causal scores of a prompt of `tokens` would be as many.
-    pub fn attending_layers(&self, tokens: f64) -> f64 {
-        self.windowed(tokens, |covered| covered * (2.0 - covered))
+    /// a·d of attention's cores, summed over all layers: one with a window counts by the part of a prompt's causal scores
+    /// that it has.
+    pub fn cores(&self, tokens: f64) -> f64 {
+        self.over_kinds(|kind| {
+            let covered = kind.covered(tokens);
+            kind.core() * covered * (2.0 - covered)
+        })
     }
 
     /// Elements of attention's tensors that a layer keeps of a token for the backward pass, as a mean: queries, keys,
     /// values, their output, a gate, and the latents that they come from.
     pub fn attention_kept(&self) -> f64 {
-        let a = f64::from(self.heads);
-        let linear = self.linear.map_or(0.0, |one| one.channels() + 2.0 * one.values());
-        let own = match self.attention {
-            Attention::Grouped { kv_heads, head } => {
-                let gate = if self.attention_gate { a } else { 0.0 };
-                (2.0 * (a + f64::from(kv_heads)) + gate) * f64::from(head)
-            }
-            Attention::Latent { query, latent, rope, nope, value } => {
-                2.0 * a * f64::from(rope + nope + value) + f64::from(query + latent + rope)
-            }
-        };
-        own * self.keeping() + linear * (1.0 - self.keeping())
+        let linear = self
+            .linear
+            .map_or(0.0, |one| f64::from(one.layers) * (one.channels() + 2.0 * one.values()));
+        (self.over_kinds(|kind| kind.kept(self.attention_gate)) + linear) / f64::from(self.layers)
     }
 
     /// Elements that the products with an adapter read and write of a token, as a mean over all layers; none where
@@ -393,7 +499,10 @@ impl Transformer {
         let [q, kv] = [self.heads, kv_heads].map(|n| f64::from(n) * f64::from(head));
         let sides = [(h, q), (h, kv), (h, kv), (q, h), (h, ffn), (h, ffn), (ffn, h)];
         let feeds = |at: usize| at >= 4 && (self.experts.is_some() || !self.gated && at == 4);
-        if self.linear.is_some() || self.experts.is_some() && adapters.modules[4..].contains(&true)
+        let differ = self.window.is_some_and(|window| window.own.is_some());
+        if self.linear.is_some()
+            || differ
+            || self.experts.is_some() && adapters.modules[4..].contains(&true)
         {
             return None;
         }
@@ -412,14 +521,14 @@ impl Transformer {
         self.experts.map_or(0.0, |e| f64::from(e.layers))
     }
 
-    /// Layers with a dense feed-forward part.
+    /// Layers with a dense feed-forward part; one twice as wide is two.
     pub fn dense_layers(&self) -> f64 {
         self.dense.map_or(f64::from(self.layers) - self.moe_layers(), f64::from)
     }
 
     /// Layers with a feed-forward part of either kind.
     pub fn feeding_layers(&self) -> f64 {
-        self.dense_layers() + self.moe_layers()
+        (self.dense_layers() + self.moe_layers()).min(f64::from(self.layers))
     }
 
     /// Weights of a dense layer's feed-forward part.
@@ -457,8 +566,8 @@ impl Transformer {
 
     /// Weights of all products except routed experts and the head.
     pub fn dense_body(&self) -> f64 {
-        let layers = f64::from(self.layers);
-        layers * self.attention_weights()
+        self.attention_body()
+            + self.per_layer_products()
             + self.dense_layers() * self.dense_ffn()
             + self.moe_layers() * self.shared()
     }
@@ -466,6 +575,16 @@ impl Transformer {
     /// Weights of all routed experts.
     pub fn routed_body(&self) -> f64 {
         self.moe_layers() * self.expert() * self.experts.map_or(0.0, |e| f64::from(e.experts))
+    }
+
+    /// Weights of the products with further embeddings of each layer.
+    fn per_layer_products(&self) -> f64 {
+        3.0 * f64::from(self.layers) * f64::from(self.hidden) * f64::from(self.per_layer)
+    }
+
+    /// Those embeddings.
+    pub fn per_layer_tables(&self) -> f64 {
+        f64::from(self.layers) * f64::from(self.per_layer) * f64::from(self.vocab)
     }
 
     /// One embedding.
@@ -484,6 +603,7 @@ impl Transformer {
             f64::from(e.layers) * (router + own)
         });
         let small = f64::from(self.layers) * self.small.layer as f64 + self.small.outside as f64;
+        let embeddings = embeddings + self.per_layer_tables();
         self.dense_body() + self.routed_body() + embeddings + positions + biases + small
     }
 
@@ -503,8 +623,7 @@ impl Transformer {
     pub fn step_flops(&self, sequence: f64, frozen: bool) -> f64 {
         let routed = self.experts.map_or(0.0, |e| f64::from(e.top_k) * self.expert());
         let body = self.dense_body() + self.moe_layers() * routed + self.embedding();
-        let layers = f64::from(self.layers) * self.keeping();
-        let core = 2.0 * self.core_width() * sequence * layers + self.linear_core();
+        let core = 2.0 * sequence * self.over_kinds(Kind::core) + self.linear_core();
         (if frozen { 4.0 } else { 6.0 }) * body + 3.0 * core
     }
 }

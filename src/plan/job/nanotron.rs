@@ -256,13 +256,21 @@ fn model(whole: Keys<'_>, draft: &mut Draft) -> Result<()> {
         dense: None,
         heads,
         attention: Attention::Grouped { kv_heads, head },
+        keys_are_values: false,
+        reusing: 0,
+        per_layer: 0,
         attention_gate: false,
         linear: None,
         vocab,
         tied: own.is("tie_word_embeddings"),
         positions: 0,
         experts,
-        window: own.count("sliding_window_size").map(|tokens| Window { layers, tokens }),
+        window: own.count("sliding_window_size").map(|tokens| Window {
+            layers,
+            tokens,
+            own: None,
+            reusing: 0,
+        }),
         indexer: None,
         small: Small {
             layer: (2 * h).saturating_add(if is_biased {

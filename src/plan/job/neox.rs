@@ -555,7 +555,12 @@ fn widths(keys: &Keys, inferred: &mut Vec<String>) -> Result<Transformer> {
     let scaled = if keys.is("use_qk_layernorm") { norm } else { 0 };
     let learned = keys.word("pos_emb").is_none_or(|kind| kind == "learned");
     let positions = if learned { of("max_position_embeddings") } else { 0 };
-    let window = keys.count("sliding_window_width").map(|tokens| Window { layers, tokens });
+    let window = keys.count("sliding_window_width").map(|tokens| Window {
+        layers,
+        tokens,
+        own: None,
+        reusing: 0,
+    });
     Ok(Transformer {
         layers,
         hidden,
@@ -564,6 +569,9 @@ fn widths(keys: &Keys, inferred: &mut Vec<String>) -> Result<Transformer> {
         dense: None,
         heads,
         attention: Attention::Grouped { kv_heads, head },
+        keys_are_values: false,
+        reusing: 0,
+        per_layer: 0,
         attention_gate: false,
         linear: None,
         vocab: 0,

@@ -66,8 +66,8 @@ impl Serve {
 
     /// Bytes of the cache of a token on a GPU, of sequences of so many tokens.
     pub(super) fn cache_a_token(&self, tokens: u32) -> f64 {
-        let layers = self.model.cached_layers(f64::from(tokens)) / f64::from(self.pp);
-        layers * self.model.cache_bytes(self.cache) / self.cut()
+        let cut = |attention| self.cut(attention);
+        self.model.cache(f64::from(tokens), self.cache, cut) / f64::from(self.pp)
     }
 
     /// Tokens of a sequence that has to fit, and its bytes on a GPU with its states.

@@ -19,7 +19,7 @@
 use toml::{Table, Value};
 
 use super::draft::{Draft, KEYS};
-use super::model::{Attention, Experts, Indexer, Linear, Rule, Small, Transformer, Window};
+use super::model::{Attention, Experts, Heads, Indexer, Linear, Rule, Small, Transformer, Window};
 use crate::base::error::{Error, Result, advice, did_you_mean};
 use crate::base::text_pos::Refused;
 
@@ -60,6 +60,9 @@ const MODEL: &[&str] = &[
     "moe",
     "window",
     "indexer",
+    "keys_are_values",
+    "reusing",
+    "per_layer",
     "attention_gate",
     "linear",
     "params_by_formula",
@@ -69,7 +72,7 @@ const MODEL: &[&str] = &[
 const TABLES: [(&str, &[&str]); 5] = [
     ("mla", &["q_lora", "kv_lora", "rope", "nope", "v"]),
     ("moe", &["layers", "experts", "top_k", "ffn", "shared_ffn", "gated", "latent"]),
-    ("window", &["layers", "tokens"]),
+    ("window", &["layers", "tokens", "heads", "kv_heads", "head_dim", "reusing"]),
     ("indexer", &["layers", "heads", "width", "tokens"]),
     ("linear", &["rule", "layers", "key_heads", "key", "value_heads", "value", "kernel"]),
 ];
@@ -227,7 +230,9 @@ fn machine(table: &Table, draft: &mut Draft) -> Result<()> {
 /// A model from its widths, all of which are known: one that is left out makes another model.
 fn described(table: &Table) -> Result<Transformer> {
     only(table, MODEL, "a model")?;
-    let is_flag = |key: &str| ["gated", "tied_embeddings", "attention_gate"].contains(&key);
+    let is_flag = |key: &str| {
+        ["gated", "tied_embeddings", "keys_are_values", "attention_gate"].contains(&key)
+    };
     let is_part = |key: &str| TABLES.iter().any(|(name, _)| *name == key);
     let odd = table
         .iter()
@@ -332,7 +337,20 @@ pub(super) fn model(table: &Table) -> Result<Transformer> {
         None => None,
         Some(window) => {
             let of = |key: &str| of_part(window, "window", key);
-            Some(Window { layers: of("layers")?.min(layers), tokens: of("tokens")? })
+            let own = |key: &str, usual| Ok::<_, Error>(width(window, key)?.unwrap_or(usual));
+            let differs =
+                ["heads", "kv_heads", "head_dim"].iter().any(|key| window.contains_key(*key));
+            let own = Heads {
+                heads: own("heads", heads)?,
+                kv_heads: own("kv_heads", width(table, "kv_heads")?.unwrap_or(heads))?,
+                head: own("head_dim", head)?,
+            };
+            Some(Window {
+                layers: of("layers")?.min(layers),
+                tokens: of("tokens")?,
+                own: differs.then_some(own),
+                reusing: width(window, "reusing")?.unwrap_or(0),
+            })
         }
     };
     let indexer = match table.get("indexer").and_then(Value::as_table) {
@@ -378,6 +396,9 @@ pub(super) fn model(table: &Table) -> Result<Transformer> {
         dense: width(table, "dense_layers")?,
         heads,
         attention,
+        keys_are_values: flag("keys_are_values").unwrap_or(false),
+        reusing: width(table, "reusing")?.unwrap_or(0),
+        per_layer: width(table, "per_layer")?.unwrap_or(0),
         attention_gate: flag("attention_gate").unwrap_or(false),
         linear,
         vocab: needed("vocab")?,

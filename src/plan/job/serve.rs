@@ -265,8 +265,9 @@ const BUFFER: f64 = 256.0;
 /// models refuse others. Both also want as many heads of keys and values on each rank, or each on as many
 /// ranks (`QKVParallelLinear`).
 fn divided(model: &Transformer, tp: u32, keys: bool) -> Result<()> {
-    let heads = model.heads;
-    if !heads.is_multiple_of(tp) {
+    let own = model.window.and_then(|window| window.own).map(|own| own.heads);
+    let odd = [model.heads].into_iter().chain(own).find(|heads| !heads.is_multiple_of(tp));
+    if let Some(heads) = odd {
         return Err(Error::input(format!(
             "tp {tp} does not divide the {heads} heads of attention"
         ))
@@ -280,16 +281,20 @@ fn divided(model: &Transformer, tp: u32, keys: bool) -> Result<()> {
             .at("tp")
             .help(format!("write a divisor of {}", linear.key_heads)));
     }
-    match model.attention {
-        Attention::Grouped { kv_heads, .. }
-            if keys && !kv_heads.is_multiple_of(tp) && !tp.is_multiple_of(kv_heads) =>
-        {
-            let what = format!("tp {tp} does not share out {kv_heads} heads of keys and values");
+    let own = model.window.and_then(|window| window.own).map(|own| own.kv_heads);
+    let whole = match model.attention {
+        Attention::Grouped { kv_heads, .. } => Some(kv_heads),
+        Attention::Latent { .. } => None,
+    };
+    let odd = |heads: &u32| !heads.is_multiple_of(tp) && !tp.is_multiple_of(*heads);
+    match whole.into_iter().chain(own).find(|heads| keys && odd(heads)) {
+        Some(heads) => {
+            let what = format!("tp {tp} does not share out {heads} heads of keys and values");
             Err(Error::input(what)
                 .at("tp")
-                .help(format!("write a divisor or a multiple of {kv_heads}")))
+                .help(format!("write a divisor or a multiple of {heads}")))
         }
-        _ => Ok(()),
+        None => Ok(()),
     }
 }
 
@@ -635,7 +640,7 @@ impl Serve {
     fn dense_body(&self) -> f64 {
         let (model, tp) = (&self.model, f64::from(self.tp));
         let latents = model.moe_layers() * model.latents() * (1.0 - 1.0 / tp);
-        let copies = f64::from(model.layers) * model.attention_copies(tp) + latents;
+        let copies = model.attention_copies(tp) + latents;
         if !self.attends_apart() {
             return model.dense_body() / tp + copies;
         }
@@ -695,8 +700,8 @@ impl Serve {
     pub fn priced(&self, wires: &Wires<'_>) -> Result<Served> {
         let model = &self.model;
         let pp = f64::from(self.pp);
-        let (first, head) =
-            (model.embedding() / f64::from(self.tp), model.embedding() / self.head_over());
+        let tables = model.embedding() + model.per_layer_tables();
+        let (first, head) = (tables / f64::from(self.tp), model.embedding() / self.head_over());
         // The first stage has the embedding, the last one the head, which may be the same weights.
         let ends = match self.pp {
             1 if model.tied => first,
@@ -710,8 +715,7 @@ impl Serve {
         let states = model.states(self.state);
         let state = states / pp / f64::from(self.tp);
         let [_, room, _] = self.room(weights);
-        let layers = model.cached_layers(f64::from(self.context));
-        let cached = layers * model.cache_bytes(self.cache);
+        let cached = model.cache(f64::from(self.context), self.cache, |_| 1.0);
         let handoff = f64::from(self.context) * cached + states;
         // Those of sequences of this length, each with its states.
         let tokens = room / (per_token + state / f64::from(self.context));
@@ -836,8 +840,8 @@ impl Serve {
 
     /// The factor by which TP divides the cache: at most by heads, a latent not at all; of what is then
     /// the same on several ranks, DCP gives each a part of the tokens.
-    pub(super) fn cut(&self) -> f64 {
-        let heads = match self.model.attention {
+    pub(super) fn cut(&self, attention: Attention) -> f64 {
+        let heads = match attention {
             Attention::Grouped { kv_heads, .. } => self.tp.min(kv_heads),
             Attention::Latent { .. } => 1,
         };
@@ -877,8 +881,7 @@ impl Serve {
         // ones attend to those before.
         let whole = self.prompt();
         let prompt = if self.traffic.is_some() { whole } else { tokens.min(whole) };
-        let layers = self.model.attending_layers(prompt);
-        let scores = 2.0 * self.model.core_width() * prompt * layers;
+        let scores = 2.0 * prompt * self.model.cores(prompt);
         let core = tokens * (scores + self.model.linear_core());
         let attention = core / self.device.attention(false, Framework::Megatron);
         // A prompt's last token alone is sampled from.

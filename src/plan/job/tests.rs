@@ -218,7 +218,7 @@ fn sglang_spreads_experts_as_its_exchange_does() {
 /// Parameters of public configurations, as their safetensors hold them.
 #[test]
 fn parameters_follow_from_configurations_to_the_last_one() {
-    let cases: [(&'static str, f64, f64); 33] = [
+    let cases: [(&'static str, f64, f64); 38] = [
         (
             r#"{"model_type": "llama", "num_hidden_layers": 32, "hidden_size": 4096, "intermediate_size": 14336, "num_attention_heads": 32, "num_key_value_heads": 8, "vocab_size": 128256}"#,
             8_030_261_248.0,
@@ -379,6 +379,34 @@ fn parameters_follow_from_configurations_to_the_last_one() {
             4_205_751_296.0,
             4_205_751_296.0,
         ),
+        // The language models of Gemma 4: of 31B the tensors of its safetensors files, of the others those of GGUF files
+        // without the 256 frequencies that these have as well.
+        (
+            r#"{"model_type": "gemma4", "text_config": {"model_type": "gemma4_text", "attention_k_eq_v": true, "enable_moe_block": false, "global_head_dim": 512, "head_dim": 256, "hidden_size": 5376, "hidden_size_per_layer_input": 0, "intermediate_size": 21504, "layer_types": ["sliding_attention", "sliding_attention", "sliding_attention", "sliding_attention", "sliding_attention", "full_attention"], "num_attention_heads": 32, "num_experts": null, "num_global_key_value_heads": 4, "num_hidden_layers": 60, "num_key_value_heads": 16, "num_kv_shared_layers": 0, "sliding_window": 1024, "use_double_wide_mlp": false, "vocab_size": 262144}}"#,
+            30_697_345_340.0,
+            30_697_345_340.0,
+        ),
+        (
+            r#"{"model_type": "gemma4", "text_config": {"model_type": "gemma4_text", "attention_k_eq_v": true, "enable_moe_block": true, "global_head_dim": 512, "head_dim": 256, "hidden_size": 2816, "hidden_size_per_layer_input": 0, "intermediate_size": 2112, "layer_types": ["sliding_attention", "sliding_attention", "sliding_attention", "sliding_attention", "sliding_attention", "full_attention"], "moe_intermediate_size": 704, "num_attention_heads": 16, "num_experts": 128, "num_global_key_value_heads": 2, "num_hidden_layers": 30, "num_key_value_heads": 8, "sliding_window": 1024, "top_k_experts": 8, "vocab_size": 262144}}"#,
+            25_233_141_790.0,
+            3.82e9,
+        ),
+        (
+            r#"{"model_type": "gemma4_text", "head_dim": 256, "global_head_dim": 512, "hidden_size": 2560, "hidden_size_per_layer_input": 256, "intermediate_size": 10240, "layer_types": ["sliding_attention", "sliding_attention", "sliding_attention", "sliding_attention", "sliding_attention", "full_attention"], "num_attention_heads": 8, "num_hidden_layers": 42, "num_key_value_heads": 2, "num_kv_shared_layers": 18, "sliding_window": 512, "vocab_size": 262144}"#,
+            7_518_069_034.0,
+            7_518_069_034.0,
+        ),
+        (
+            r#"{"model_type": "gemma4_text", "head_dim": 256, "global_head_dim": 512, "hidden_size": 1536, "hidden_size_per_layer_input": 256, "intermediate_size": 6144, "layer_types": ["sliding_attention", "sliding_attention", "sliding_attention", "sliding_attention", "full_attention"], "num_attention_heads": 8, "num_hidden_layers": 35, "num_key_value_heads": 1, "num_kv_shared_layers": 20, "sliding_window": 512, "use_double_wide_mlp": true, "vocab_size": 262144}"#,
+            4_647_449_891.0,
+            4_647_449_891.0,
+        ),
+        // Step 3.7's language model, whose layers are those of Step 3.5: the tensors of its GGUF file.
+        (
+            r#"{"model_type": "step3p5", "attention_other_setting": {"attention_type": "sliding_attention", "num_attention_heads": 96, "num_attention_groups": 8, "head_dim": 128}, "head_dim": 128, "hidden_size": 4096, "intermediate_size": 11264, "layer_types": ["full_attention", "sliding_attention", "sliding_attention", "sliding_attention"], "moe_intermediate_size": 1280, "moe_layers_enum": "3,4,5,6,7,8,9,10,11,12,13,14,15,16,17,18,19,20,21,22,23,24,25,26,27,28,29,30,31,32,33,34,35,36,37,38,39,40,41,42,43,44", "moe_num_experts": 288, "moe_top_k": 8, "num_attention_groups": 8, "num_attention_heads": 64, "num_hidden_layers": 45, "num_nextn_predict_layers": 3, "share_expert_dim": 1280, "sliding_window": 512, "vocab_size": 128896}"#,
+            196_956_130_368.0,
+            11.987e9,
+        ),
         // The same of Nemotron 3 Nano and Super, whose cards say 3.6 and 12.7 billion active ones.
         (
             r#"{"model_type": "nemotron_h", "num_hidden_layers": 52, "hybrid_override_pattern": "MEMEM*EMEMEM*EMEMEM*EMEMEM*EMEMEM*EMEMEMEM*EMEMEMEME", "hidden_size": 2688, "intermediate_size": 1856, "moe_intermediate_size": 1856, "moe_shared_expert_intermediate_size": 3712, "num_attention_heads": 32, "num_key_value_heads": 2, "head_dim": 128, "n_routed_experts": 128, "n_shared_experts": 1, "num_experts_per_tok": 6, "mamba_num_heads": 64, "mamba_head_dim": 64, "n_groups": 8, "ssm_state_size": 128, "conv_kernel": 4, "vocab_size": 131072}"#,
@@ -439,7 +467,7 @@ fn a_configuration_that_lacks_widths_names_them() {
     let unknown = r#"{"model_type": "made_up"}"#;
     let refused = drafts(&OneText(unknown), &["config.json".to_owned()]).unwrap_err();
     assert!(refused.what().contains("made_up"), "{refused}");
-    for (family, why) in [("kimi_linear", "linear attention"), ("gemma4", "heads of attention")] {
+    for (family, why) in [("kimi_linear", "linear attention"), ("gemma3n", "what they share")] {
         let text = format!(r#"{{"model_type": "{family}"}}"#);
         let refused = drafts(&OneText(text.leak()), &["config.json".to_owned()]).unwrap_err();
         assert!(refused.what().contains(why), "{refused}");
@@ -544,6 +572,11 @@ fn known_models_have_the_parameters_of_their_cards() {
         ("GLM-4.5-Air", 106.0, 13.0),
         ("GLM-5", 744.0, 41.0),
         ("Qwen3.5-0.8B", 0.752, 0.752),
+        ("gemma-4-31B-it", 30.7, 30.7),
+        ("gemma-4-26B-A4B-it", 25.2, 3.8),
+        ("gemma-4-E4B-it", 7.52, 7.52),
+        ("gemma-4-E2B-it", 4.65, 4.65),
+        ("Step-3.5-Flash-FP8", 196.8, 11.6),
         ("NVIDIA-Nemotron-3-Nano-30B-A3B-BF16", 31.6, 3.6),
         ("NVIDIA-Nemotron-3-Super-120B-A12B-FP8", 120.6, 12.7),
         ("NVIDIA-Nemotron-3-Ultra-550B-A55B-NVFP4", 550.0, 55.0),
@@ -603,9 +636,10 @@ fn an_indexer_is_counted_and_what_it_saves_is_named() {
     // wq_b, wk and weights_proj of 61 layers (`DeepseekV32Indexer`, transformers 5.24).
     let own = 61.0 * (1536.0 * 8192.0 + 7168.0 * 128.0 + 7168.0 * 64.0);
     assert!((with.params() - without.params() - own).abs() < 1.0);
-    assert_eq!(with.cache_bytes(2.0) - without.cache_bytes(2.0), 132.0);
+    let a_layer = |model: &Transformer, each: f64| model.cache(1.0, each, |_| 1.0) / 61.0;
+    assert_eq!(a_layer(&with, 2.0) - a_layer(&without, 2.0), 132.0);
     // vLLM's `fp8_ds_mla` has 656 bytes a token and layer.
-    assert_eq!((with.cache_bytes(1.0), without.cache_bytes(1.0)), (656.0 + 132.0, 576.0));
+    assert_eq!((a_layer(&with, 1.0), a_layer(&without, 1.0)), (656.0 + 132.0, 576.0));
     // GLM-5.2 has 21 of them for 78 layers.
     let [every, some] = ["GLM-5", "GLM-5.2"].map(|name| known(name).unwrap().model.unwrap());
     let each = 2048.0 * 4096.0 + 6144.0 * 128.0 + 6144.0 * 32.0;
@@ -2752,7 +2786,7 @@ fn linear_attention_keeps_a_state_instead_of_tokens() {
     let apart = (short("65536") - short("32768")) * serve.device.reading();
     assert!((apart / read - 1.0).abs() < 1e-9, "{apart} {read}");
     // Prompts are attended to by a quarter of the layers.
-    assert_eq!(serve.model.attending_layers(1e4), 15.0);
+    assert_eq!(serve.model.cores(1e4), 15.0 * 32.0 * 256.0);
     // By name it has the widths of its configuration; the 27B's heads are not for 32 ranks.
     let refused = draft("serve.sh", "vllm serve Qwen/Qwen3.5-27B -tp 24 --max-model-len 4096");
     let mut typed = Draft::default();
@@ -3325,12 +3359,30 @@ fn windows_bound_the_cache() {
     let gemma = r#"{"model_type": "gemma3_text", "num_hidden_layers": 62, "hidden_size": 5376, "intermediate_size": 21504, "num_attention_heads": 32, "num_key_value_heads": 16, "head_dim": 128, "sliding_window": 1024"#;
     let layers = |more: &str| {
         let text = format!("{gemma}{more}}}");
-        draft("config.json", text.leak()).model.unwrap().cached_layers(16_384.0)
+        draft("config.json", text.leak()).model.unwrap().cache(16_384.0, 2.0, |_| 1.0) / 8192.0
     };
     assert_eq!(layers(""), 10.0 + 52.0 / 16.0);
     let types = r#", "layer_types": ["sliding_attention", "full_attention"]"#;
     assert_eq!(layers(types), 31.0 + 31.0 / 16.0);
     assert_eq!(layers(r#", "use_sliding_window": false"#), 62.0);
+}
+
+/// Gemma 4 as vLLM keeps it (vllm/model_executor/models/gemma4.py): of 31B, 10 layers have keys and values of 4 heads of
+/// 512, 50 those of 16 heads of 256 of the latest 1,024 tokens; of E2B, only 3 and 12 layers have any.
+#[test]
+fn layers_with_a_window_have_heads_of_their_own() {
+    let of = |name: &str, tp: u32| {
+        let text = format!("vllm serve google/{name} -tp {tp} --max-model-len 65536");
+        serving(&text, "dgx-h100").1.cache_a_token * 32768.0
+    };
+    let cache = |whole: f64, near: f64| 4.0 * (whole * 32768.0 + near);
+    let expected = cache(10.0 * 4.0 * 512.0, 50.0 * 16.0 * 256.0 * 1024.0);
+    assert!((of("gemma-4-31B-it", 2) / (expected / 2.0) - 1.0).abs() < 1e-9);
+    // Each rank of eight has a whole head of the four.
+    let expected = cache(10.0 * 512.0, 50.0 * 2.0 * 256.0 * 1024.0);
+    assert!((of("gemma-4-31B-it", 8) / expected - 1.0).abs() < 1e-9);
+    let expected = cache(3.0 * 512.0, 12.0 * 256.0 * 512.0);
+    assert!((of("gemma-4-E2B-it", 1) / expected - 1.0).abs() < 1e-9);
 }
 
 /// The same server as text, in Kubernetes and in Compose.

@@ -315,7 +315,8 @@ fn messages(job: &Job, wires: &Wires<'_>) -> Result<(Messages, Vec<Sent>)> {
 /// Parameters of a rank's embedding and head.
 fn ends(job: &Job) -> f64 {
     let both = job.degrees.pp == 1 && !job.model.tied;
-    job.model.embedding() * if both { 2.0 } else { 1.0 } / f64::from(job.degrees.tp)
+    let words = job.model.embedding() * if both { 2.0 } else { 1.0 };
+    (words + job.model.per_layer_tables()) / f64::from(job.degrees.tp)
 }
 
 /// Parameters of a rank before sharding over replicas: dense ones, and those of experts.
