@@ -6,7 +6,9 @@
 use serde_json::{Map, Value};
 
 use super::draft::Draft;
-use super::model::{Attention, Experts, Heads, Indexer, Linear, Rule, Small, Transformer, Window};
+use super::model::{
+    Attention, Experts, HEAVY, Heads, Indexer, Linear, Rule, SPARSE, Small, Transformer, Window,
+};
 use super::weights;
 use crate::base::error::{Error, Result};
 
@@ -40,6 +42,7 @@ const FAMILIES: &[&str] = &[
     "nemotron_h",
     "gemma4",
     "step3p5",
+    "deepseek_v4",
 ];
 
 /// Families whose layers are those of another: only what is around them differs, or an indexer is beside attention.
@@ -59,7 +62,7 @@ const VARIANTS: &[(&str, &str)] = &[
 ];
 
 /// Families whose layers no widths of a job describe, and why.
-const APART: [(&[&str], &str); 4] = [
+const APART: [(&[&str], &str); 3] = [
     (
         &[
             "kimi_linear",
@@ -83,7 +86,6 @@ const APART: [(&[&str], &str); 4] = [
         &["gemma3n", "gemma4_unified", "mimo_v2_flash"],
         "layers that differ in the widths of keys and values or in what they share",
     ),
-    (&["deepseek_v4"], "layers that keep keys and values of several tokens as one"),
     (&["nemotron-nas"], "layers that each have widths of their own"),
 ];
 
@@ -172,7 +174,10 @@ pub(super) fn read(text: &str, file: &str) -> Result<Draft> {
     }
     let quantized = keys.get("quantization_config").or(whole.get("quantization_config"));
     if let Some(quantized) = quantized.filter(|config| config.is_object()) {
-        draft.stored = Some(weights::checkpoint(quantized));
+        let short = keys.get("expert_dtype").and_then(Value::as_str) == Some("fp4");
+        let blocks = weights::checkpoint(quantized);
+        let mixed = short && blocks == weights::BLOCKS;
+        draft.stored = Some(if mixed { weights::MIXED.to_owned() } else { blocks });
     }
     // What a server lets a sequence have unless it is told otherwise.
     draft.longest = config.maybe(&["max_position_embeddings"]);
@@ -222,7 +227,20 @@ pub(super) fn unpriced(model: Option<&Transformer>, chunked: bool) -> Vec<String
             one.tokens
         )
     });
-    chunked.into_iter().chain(indexer).collect()
+    let streams = model.filter(|model| matches!(model.attention, Attention::Compressed { .. }));
+    let streams = streams.map(|_| {
+        "hyper-connections are counted as one residual stream: what mixes and keeps several is left out"
+            .to_owned()
+    });
+    chunked.into_iter().chain(indexer).chain(streams).collect()
+}
+
+/// Layers of DeepSeek-V4 that keep a key for each so many tokens, by either of its two lists.
+fn compressing(config: &Config<'_>, layers: u32, tokens: u32, word: &str) -> u32 {
+    let list = |key: &str| config.keys.get(key).and_then(Value::as_array);
+    let found = list("compress_ratios").or(list("layer_types")).into_iter().flatten();
+    let own = |one: &&Value| one.as_u64() == Some(tokens.into()) || one.as_str() == Some(word);
+    found.take(layers as usize).filter(own).count() as u32
 }
 
 /// Layers with a window: those of `layer_types`, otherwise those of the family's class.
@@ -234,6 +252,8 @@ fn window(config: &Config<'_>, family: &str, layers: u32) -> Option<Window> {
     let types = config.keys.get("layer_types").and_then(Value::as_array);
     let slides = |kind: &&Value| kind.as_str() == Some("sliding_attention");
     let found = match (types.filter(|types| !types.is_empty()), family) {
+        // Beside the keys of several tokens all have those of the latest.
+        (_, "deepseek_v4") => layers,
         (Some(types), _) => {
             // A shorter list is repeated.
             let all = types.iter().cycle().take(layers as usize);
@@ -311,6 +331,8 @@ fn transformer(config: &mut Config<'_>, family: &str) -> Transformer {
         }
         "gpt2" | "bloom" => config.maybe(&["n_inner"]).unwrap_or(4 * hidden),
         "llama4" => config.need(&["intermediate_size_mlp"]),
+        // All of its layers have experts.
+        "deepseek_v4" => 0,
         _ => config.need(&["intermediate_size"]),
     };
     let kv_heads = config.maybe(&["num_key_value_heads", "num_attention_groups"]);
@@ -334,6 +356,16 @@ fn transformer(config: &mut Config<'_>, family: &str) -> Transformer {
             rope: config.need(&["qk_rope_head_dim"]),
             nope: config.need(&["qk_nope_head_dim"]),
             value: config.need(&["v_head_dim"]),
+        }
+    } else if family == "deepseek_v4" {
+        Attention::Compressed {
+            query: config.need(&["q_lora_rank"]),
+            head: config.need(&["head_dim"]),
+            rope: config.need(&["qk_rope_head_dim"]),
+            groups: config.need(&["o_groups"]),
+            rank: config.need(&["o_lora_rank"]),
+            sparse: compressing(config, layers, SPARSE, "compressed_sparse_attention"),
+            heavy: compressing(config, layers, HEAVY, "heavily_compressed_attention"),
         }
     } else {
         Attention::Grouped { kv_heads, head }
@@ -381,7 +413,9 @@ fn transformer(config: &mut Config<'_>, family: &str) -> Transformer {
         summed_once: false,
     };
     model.small = small(config, family, &model, (kv_heads, head));
-    if let Some(one) = model.indexer {
+    if let Attention::Compressed { sparse, .. } = model.attention {
+        model.indexer = model.indexer.map(|one| Indexer { layers: sparse, ..one });
+    } else if let Some(one) = model.indexer {
         // The norm of its keys, with a bias.
         model.small.outside += u64::from(one.layers) * 2 * u64::from(one.width);
     }
@@ -599,7 +633,7 @@ fn experts(config: &mut Config<'_>, family: &str, layers: u32) -> Option<Experts
             router_bias: true,
             ..none
         }),
-        "deepseek_v2" | "deepseek_v3" | "kimi_k2" | "glm4_moe" | "glm4v_moe" => {
+        "deepseek_v2" | "deepseek_v3" | "deepseek_v4" | "kimi_k2" | "glm4_moe" | "glm4v_moe" => {
             let dense = config.maybe(&["first_k_dense_replace"]).unwrap_or(0);
             let every = config.maybe(&["moe_layer_freq"]).unwrap_or(1).max(1);
             let ffn = config.need(&["moe_intermediate_size"]);
@@ -649,6 +683,7 @@ fn small(config: &Config<'_>, family: &str, model: &Transformer, kv: (u32, u32))
         // Also of queries and keys.
         "gemma3" => Small { layer: 2 * norms + 2 * d, outside: end },
         "gemma4" => gemma4(model, norms),
+        "deepseek_v4" => deepseek_v4(config, model),
         // Norms of queries and keys, and a gate for each head.
         "step3p5" => {
             let gated = config.flag("use_head_wise_attn_gate", true);
@@ -698,7 +733,7 @@ fn gemma4(model: &Transformer, norms: u64) -> Small {
     let further = if model.per_layer > 0 { h } else { 0 };
     let width = |attention: Attention| match attention {
         Attention::Grouped { head, .. } => u64::from(head),
-        Attention::Latent { .. } => 0,
+        Attention::Latent { .. } | Attention::Compressed { .. } => 0,
     };
     let near = model.window.map_or((0, 0), |window| {
         (u64::from(window.layers), window.own.map_or(0, |own| u64::from(own.head)))
@@ -709,4 +744,27 @@ fn gemma4(model: &Transformer, norms: u64) -> Small {
         layer: 2 * norms + 1 + experts + further,
         outside: h + u64::from(model.per_layer) + of_heads,
     }
+}
+
+/// The same of DeepSeek-V4: norms, sinks of heads, what makes keys of several tokens, and hyper-connections, whose small
+/// products mix the residual streams of each part and at the end (`DeepseekV4HyperConnection`, huggingface/transformers).
+fn deepseek_v4(config: &Config<'_>, model: &Transformer) -> Small {
+    let of = |key: &str, usual: u32| u64::from(config.maybe(&[key]).unwrap_or(usual));
+    let Attention::Compressed { query, head, sparse, heavy, .. } = model.attention else {
+        return Small::default();
+    };
+    let [h, a, q, d] = [model.hidden, model.heads, query, head].map(u64::from);
+    let streams = of("hc_mult", 4);
+    let mixes = (2 + streams) * streams;
+    let connections = 2 * (mixes * streams * h + mixes + 3);
+    let end = streams * streams * h + streams + 1;
+    // Positions of a key's tokens, twice as wide where they overlap, and a norm.
+    let key = |tokens: u32, width: u64, parts: u64| u64::from(tokens) * parts * width + width;
+    let indexer = key(SPARSE, of("index_head_dim", 128), 2);
+    let keys =
+        u64::from(sparse) * (key(SPARSE, d, 2) + indexer) + u64::from(heavy) * key(HEAVY, d, 1);
+    // The first layers route words by a table, and have no bias for their experts.
+    let hashed = of("num_hash_layers", 3).min(u64::from(model.layers));
+    let without = hashed * model.experts.map_or(0, |e| u64::from(e.experts));
+    Small { layer: 2 * h + q + d + a + connections, outside: h + end + keys - without }
 }

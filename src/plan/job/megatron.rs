@@ -482,7 +482,7 @@ fn widths(args: &Arguments, words: u32) -> Result<Option<Transformer>> {
         Attention::Grouped { kv_heads, head } => {
             u64::from(heads * head) + 2 * u64::from(kv_heads * head) + h + inner + h
         }
-        Attention::Latent { .. } => h + inner + h,
+        Attention::Latent { .. } | Attention::Compressed { .. } => h + inner + h,
     };
     let padded = args.number(&["padded-vocab-size"]);
     Ok(Some(Transformer {

@@ -27,7 +27,26 @@ pub(crate) enum Attention {
         /// Width of a value.
         value: u32,
     },
+    /// One key for all heads, which is its own value: of the latest tokens each, and of earlier ones one for several
+    /// (DeepSeek-V4; `DeepseekV4Attention`, huggingface/transformers).
+    Compressed {
+        /// Width of the queries' latent.
+        query: u32,
+        /// Width of a head, of which a part is rotated.
+        head: u32,
+        rope: u32,
+        /// Heads go back in groups, each through so many channels.
+        groups: u32,
+        rank: u32,
+        /// Layers that keep a key for each [`SPARSE`] tokens, and for each [`HEAVY`].
+        sparse: u32,
+        heavy: u32,
+    },
 }
+
+/// Tokens of which such layers make one key (`_COMPRESS_RATIO_TO_LAYER_TYPE`, huggingface/transformers).
+pub(super) const SPARSE: u32 = 4;
+pub(super) const HEAVY: u32 = 128;
 
 /// Layers of experts.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -104,13 +123,19 @@ impl Kind {
                 let queries = if query > 0 { h * q + q * a * (n + r) } else { h * a * (n + r) };
                 queries + h * (c + r) + c * a * (n + v) + (a + gates) * v * h
             }
+            Attention::Compressed { query, head, groups, rank, .. } => {
+                let [q, d, g, r] = [query, head, groups, rank].map(f64::from);
+                h * (q + d) + q * a * d + a * d * r + g * r * h
+            }
         }
     }
 
     /// a·d of attention's core: the mean of the widths of its two products.
     fn core(&self) -> f64 {
         match self.attention {
-            Attention::Grouped { head, .. } => self.heads * f64::from(head),
+            Attention::Grouped { head, .. } | Attention::Compressed { head, .. } => {
+                self.heads * f64::from(head)
+            }
             Attention::Latent { rope, nope, value, .. } => {
                 self.heads * f64::from(rope + nope + value) / 2.0
             }
@@ -124,6 +149,7 @@ impl Kind {
             Attention::Latent { rope, nope, value, .. } => {
                 self.heads * f64::from(rope + nope + value)
             }
+            Attention::Compressed { head, .. } => f64::from(head),
         }
     }
 
@@ -139,6 +165,9 @@ impl Kind {
                 2.0 * a * f64::from(rope + nope + value)
                     + gates * f64::from(value)
                     + f64::from(query + latent + rope)
+            }
+            Attention::Compressed { query, head, groups, rank, .. } => {
+                2.0 * a * f64::from(head) + f64::from(query + head) + f64::from(groups * rank)
             }
         }
     }
@@ -306,6 +335,7 @@ impl Transformer {
         let keys = match self.attention {
             Attention::Grouped { kv_heads, .. } => kv_heads,
             Attention::Latent { latent, .. } => latent,
+            Attention::Compressed { head, .. } => head,
         };
         let widths = [
             ("layers", self.layers),
@@ -323,14 +353,38 @@ impl Transformer {
 
     /// Weights of all indexers: of queries from attention's latent, of keys, and of the weight of each head.
     fn indexer_weights(&self) -> f64 {
-        let query = match self.attention {
-            Attention::Latent { query, .. } if query > 0 => query,
-            _ => self.hidden,
+        let (query, keys) = match self.attention {
+            Attention::Latent { query, .. } if query > 0 => (query, 1.0),
+            // Keys of several tokens have a weight for each of their parts, and both overlap.
+            Attention::Compressed { query, .. } => (query, 4.0),
+            _ => (self.hidden, 1.0),
         };
         self.indexer.map_or(0.0, |one| {
             let [n, w, h, q] = [one.heads, one.width, self.hidden, query].map(f64::from);
-            f64::from(one.layers) * (q * n * w + h * w + h * n)
+            f64::from(one.layers) * (q * n * w + keys * h * w + h * n)
         })
+    }
+
+    /// Weights of the products that make keys of several tokens: the keys' and those of their parts' weights, which
+    /// overlap where few tokens make one.
+    fn compressor_weights(&self) -> f64 {
+        match self.attention {
+            Attention::Compressed { head, sparse, heavy, .. } => {
+                let products = 4.0 * f64::from(sparse) + 2.0 * f64::from(heavy);
+                products * f64::from(self.hidden) * f64::from(head)
+            }
+            _ => 0.0,
+        }
+    }
+
+    /// Keys of earlier tokens that all layers keep of one, as a mean.
+    fn compressed_keys(&self) -> f64 {
+        match self.attention {
+            Attention::Compressed { sparse, heavy, .. } => {
+                f64::from(sparse) / f64::from(SPARSE) + f64::from(heavy) / f64::from(HEAVY)
+            }
+            _ => 0.0,
+        }
     }
 
     /// Layers with attention that is not linear.
@@ -381,7 +435,7 @@ impl Transformer {
         let h = f64::from(self.hidden);
         let linear = self.linear.map_or(0.0, |one| f64::from(one.layers) * one.weights(h));
         let own = self.over_kinds(|kind| kind.weights(h, self.attention_gate));
-        own + self.indexer_weights() + linear
+        own + self.compressor_weights() + self.indexer_weights() + linear
     }
 
     /// The same as a mean over all layers.
@@ -395,7 +449,7 @@ impl Transformer {
     /// vllm/model_executor/models/deepseek_v2.py).
     pub fn attention_copies(&self, ranks: f64) -> f64 {
         let h = f64::from(self.hidden);
-        let indexer = self.indexer_weights() * (1.0 - 1.0 / ranks);
+        let whole = self.indexer_weights() + self.compressor_weights();
         let own = self.over_kinds(|kind| match kind.attention {
             Attention::Grouped { kv_heads, head } => {
                 let heads = f64::from(kv_heads);
@@ -405,8 +459,11 @@ impl Transformer {
             Attention::Latent { query, latent, rope, .. } => {
                 h * f64::from(query + latent + rope) * (1.0 - 1.0 / ranks)
             }
+            Attention::Compressed { query, head, .. } => {
+                h * f64::from(query + head) * (1.0 - 1.0 / ranks)
+            }
         });
-        own + indexer
+        own + whole * (1.0 - 1.0 / ranks)
     }
 
     /// Heads of all layers with attention.
@@ -431,6 +488,7 @@ impl Transformer {
             let ranks = match kind.attention {
                 Attention::Grouped { kv_heads, .. } => ranks.min(kv_heads),
                 Attention::Latent { .. } => ranks,
+                Attention::Compressed { .. } => 1,
             };
             kind.kv_width() / f64::from(ranks.max(1))
         };
@@ -441,7 +499,8 @@ impl Transformer {
     /// the latest tokens stay. An element has so many bytes, and `cut` says by how much a kind of attention's cache
     /// is divided. An indexer's key has 8 bits and a scale of 32 for each 128 of its numbers
     /// (`DeepseekV32IndexerCache`, vllm/model_executor/models/deepseek_v2.py); beside it a latent in 8 bits has such
-    /// scales, too, and its positions have 16 (`fp8_ds_mla`, vllm/v1/attention/backends/mla/flashmla_sparse.py).
+    /// scales, too, and its positions have 16 (`fp8_ds_mla`, vllm/v1/attention/backends/mla/flashmla_sparse.py); a
+    /// compressed key in 8 bits has 584 bytes (`MLAAttentionSpec`, vllm/v1/kv_cache_interface.py).
     pub fn cache(&self, tokens: f64, each: f64, cut: impl Fn(Attention) -> f64) -> f64 {
         const SCALES: f64 = 4.0 / 128.0;
         let bytes = |attention: Attention| match attention {
@@ -452,14 +511,34 @@ impl Transformer {
                 f64::from(latent) * (1.0 + SCALES) + 2.0 * f64::from(rope)
             }
             Attention::Latent { latent, rope, .. } => each * f64::from(latent + rope),
+            Attention::Compressed { head, rope, .. } if each == 1.0 => f64::from(head + rope + 8),
+            Attention::Compressed { head, .. } => each * f64::from(head),
         };
         let of = |kind: &Kind| {
             kind.keeping * kind.covered(tokens) * bytes(kind.attention) / cut(kind.attention)
         };
+        let (compressed, every) = match self.attention {
+            Attention::Compressed { .. } => (self.compressed_keys(), f64::from(SPARSE)),
+            _ => (0.0, 1.0),
+        };
         let keys = self.indexer.map_or(0.0, |one| {
-            f64::from(one.layers) * f64::from(one.width) * (1.0 + SCALES) / cut(self.attention)
+            f64::from(one.layers) * f64::from(one.width) * (1.0 + SCALES) / every
         });
-        self.kinds().iter().map(of).sum::<f64>() + keys
+        let earlier = compressed * bytes(self.attention) + self.compressing(tokens);
+        self.kinds().iter().map(of).sum::<f64>() + (keys + earlier) / cut(self.attention)
+    }
+
+    /// Bytes of a token, as a mean of sequences of `tokens`, that wait in 32 bits until they are part of a key: keys and
+    /// weights, of twice as many tokens where they overlap (`CompressorStateCache`, vllm/models/deepseek_v4/compressor.py).
+    fn compressing(&self, tokens: f64) -> f64 {
+        let Attention::Compressed { head, sparse, heavy, .. } = self.attention else { return 0.0 };
+        let waiting = |layers: u32, width: u32, seen: u32| {
+            let part = (f64::from(seen) / tokens.max(1.0)).min(1.0);
+            f64::from(layers) * 2.0 * 4.0 * f64::from(width) * part
+        };
+        let indexer =
+            self.indexer.map_or(0.0, |one| waiting(one.layers, 2 * one.width, 2 * SPARSE));
+        waiting(sparse, 2 * head, 2 * SPARSE) + waiting(heavy, head, HEAVY) + indexer
     }
 
     /// Arithmetic of a token with the states of all layers with linear attention.
@@ -476,10 +555,23 @@ impl Transformer {
     /// a·d of attention's cores, summed over all layers: one with a window counts by the part of a prompt's causal scores
     /// that it has.
     pub fn cores(&self, tokens: f64) -> f64 {
-        self.over_kinds(|kind| {
+        self.cores_of(|kind| {
             let covered = kind.covered(tokens);
-            kind.core() * covered * (2.0 - covered)
+            covered * (2.0 - covered)
         })
+    }
+
+    /// The same where kernels count windows over the whole sequence, except those that have compressed keys beside them.
+    pub fn trained_cores(&self, tokens: f64) -> f64 {
+        match self.attention {
+            Attention::Compressed { .. } => self.cores(tokens),
+            _ => self.cores_of(|_| 1.0),
+        }
+    }
+
+    fn cores_of(&self, share: impl Fn(&Kind) -> f64) -> f64 {
+        let earlier = self.compressed_keys() * self.core_width();
+        self.over_kinds(|kind| kind.core() * share(kind)) + earlier
     }
 
     /// Elements of attention's tensors that a layer keeps of a token for the backward pass, as a mean: queries, keys,
@@ -623,7 +715,7 @@ impl Transformer {
     pub fn step_flops(&self, sequence: f64, frozen: bool) -> f64 {
         let routed = self.experts.map_or(0.0, |e| f64::from(e.top_k) * self.expert());
         let body = self.dense_body() + self.moe_layers() * routed + self.embedding();
-        let core = 2.0 * sequence * self.over_kinds(Kind::core) + self.linear_core();
+        let core = 2.0 * sequence * self.trained_cores(sequence) + self.linear_core();
         (if frozen { 4.0 } else { 6.0 }) * body + 3.0 * core
     }
 }

@@ -57,6 +57,7 @@ const MODEL: &[&str] = &[
     "learned_positions",
     "dense_layers",
     "mla",
+    "compressed",
     "moe",
     "window",
     "indexer",
@@ -69,8 +70,9 @@ const MODEL: &[&str] = &[
     "active_by_formula",
 ];
 /// The same of its tables.
-const TABLES: [(&str, &[&str]); 5] = [
+const TABLES: [(&str, &[&str]); 6] = [
     ("mla", &["q_lora", "kv_lora", "rope", "nope", "v"]),
+    ("compressed", &["query", "rope", "groups", "rank", "sparse", "heavy"]),
     ("moe", &["layers", "experts", "top_k", "ffn", "shared_ffn", "gated", "latent"]),
     ("window", &["layers", "tokens", "heads", "kv_heads", "head_dim", "reusing"]),
     ("indexer", &["layers", "heads", "width", "tokens"]),
@@ -313,7 +315,23 @@ pub(super) fn model(table: &Table) -> Result<Transformer> {
                 value: of("v")?,
             }
         }
-        None => Attention::Grouped { kv_heads: width(table, "kv_heads")?.unwrap_or(heads), head },
+        None => match table.get("compressed").and_then(Value::as_table) {
+            Some(compressed) => {
+                let of = |key: &str| of_part(compressed, "compressed", key);
+                Attention::Compressed {
+                    query: of("query")?,
+                    head,
+                    rope: of("rope")?,
+                    groups: of("groups")?,
+                    rank: of("rank")?,
+                    sparse: of("sparse")?,
+                    heavy: of("heavy")?,
+                }
+            }
+            None => {
+                Attention::Grouped { kv_heads: width(table, "kv_heads")?.unwrap_or(heads), head }
+            }
+        },
     };
     let layers = needed("layers")?;
     let experts = match table.get("moe").and_then(Value::as_table) {

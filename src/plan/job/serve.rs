@@ -284,7 +284,7 @@ fn divided(model: &Transformer, tp: u32, keys: bool) -> Result<()> {
     let own = model.window.and_then(|window| window.own).map(|own| own.kv_heads);
     let whole = match model.attention {
         Attention::Grouped { kv_heads, .. } => Some(kv_heads),
-        Attention::Latent { .. } => None,
+        Attention::Latent { .. } | Attention::Compressed { .. } => None,
     };
     let odd = |heads: &u32| !heads.is_multiple_of(tp) && !tp.is_multiple_of(*heads);
     match whole.into_iter().chain(own).find(|heads| keys && odd(heads)) {
@@ -408,7 +408,7 @@ impl Draft {
             running: self.count("sequences")?.map(|each| each.saturating_mul(groups)),
             captured: self.captured,
             only: self.only,
-            latent: matches!(model.attention, Attention::Latent { .. }),
+            latent: !matches!(model.attention, Attention::Grouped { .. }),
             deepep: exchanged.starts_with("deepep"),
         }
         .usual();
@@ -843,7 +843,7 @@ impl Serve {
     pub(super) fn cut(&self, attention: Attention) -> f64 {
         let heads = match attention {
             Attention::Grouped { kv_heads, .. } => self.tp.min(kv_heads),
-            Attention::Latent { .. } => 1,
+            Attention::Latent { .. } | Attention::Compressed { .. } => 1,
         };
         f64::from((heads * self.dcp).min(self.tp))
     }
@@ -1114,6 +1114,7 @@ impl Serve {
         let (query, found) = match self.model.attention {
             Attention::Grouped { head, .. } => (head, head),
             Attention::Latent { latent, rope, .. } => (latent + rope, latent),
+            Attention::Compressed { head, .. } => (head, head),
         };
         let bytes = |width: u32, each: f64| tokens * heads * f64::from(width) * each;
         Ok(wires.span(AllGather, ranks, bytes(query, 2.0))?

@@ -625,6 +625,48 @@ fn every_name_of_a_model_is_its_own() {
     }
 }
 
+/// DeepSeek-V4: parameters of its card (284 billion, 13 of them active; 1.6 trillion, 49) and of the files of Pro, in which
+/// pairs of 4 bits and scales of 32 make 862 billion elements with the module that predicts a second token; and the cache
+/// of a million tokens that others computed for its authors' figure (r/LocalLLaMA, "The exact KV cache usage of DeepSeek
+/// V4"): 6.08 and 8.71 GiB in 16 bits, with an indexer's keys in 8.
+#[test]
+fn compressed_keys_are_few() {
+    let flash = r#"{"model_type": "deepseek_v4", "compress_ratios": [0, 0, 4, 128, 4, 128, 4, 128, 4, 128, 4, 128, 4, 128, 4, 128, 4, 128, 4, 128, 4, 128, 4, 128, 4, 128, 4, 128, 4, 128, 4, 128, 4, 128, 4, 128, 4, 128, 4, 128, 4, 128, 4, 0], "expert_dtype": "fp4", "hc_mult": 4, "head_dim": 512, "hidden_size": 4096, "index_head_dim": 128, "index_n_heads": 64, "index_topk": 512, "moe_intermediate_size": 2048, "n_routed_experts": 256, "n_shared_experts": 1, "num_attention_heads": 64, "num_experts_per_tok": 6, "num_hash_layers": 3, "num_hidden_layers": 43, "num_key_value_heads": 1, "num_nextn_predict_layers": 1, "o_groups": 8, "o_lora_rank": 1024, "q_lora_rank": 1024, "qk_rope_head_dim": 64, "quantization_config": {"quant_method": "fp8", "weight_block_size": [128, 128]}, "sliding_window": 128, "vocab_size": 129280}"#;
+    let pro = r#"{"model_type": "deepseek_v4", "compress_ratios": [128, 128, 4, 128, 4, 128, 4, 128, 4, 128, 4, 128, 4, 128, 4, 128, 4, 128, 4, 128, 4, 128, 4, 128, 4, 128, 4, 128, 4, 128, 4, 128, 4, 128, 4, 128, 4, 128, 4, 128, 4, 128, 4, 128, 4, 128, 4, 128, 4, 128, 4, 128, 4, 128, 4, 128, 4, 128, 4, 128, 4, 0], "expert_dtype": "fp4", "hc_mult": 4, "head_dim": 512, "hidden_size": 7168, "index_head_dim": 128, "index_n_heads": 64, "index_topk": 1024, "moe_intermediate_size": 3072, "n_routed_experts": 384, "n_shared_experts": 1, "num_attention_heads": 128, "num_experts_per_tok": 6, "num_hash_layers": 3, "num_hidden_layers": 61, "num_key_value_heads": 1, "num_nextn_predict_layers": 1, "o_groups": 16, "o_lora_rank": 1024, "q_lora_rank": 1536, "qk_rope_head_dim": 64, "quantization_config": {"quant_method": "fp8", "weight_block_size": [128, 128]}, "sliding_window": 128, "vocab_size": 129280}"#;
+    for (text, name, params, active, cache) in [
+        (flash, "DeepSeek-V4-Flash", 284.0, 13.0, 6.08),
+        (pro, "DeepSeek-V4-Pro", 1573.0, 49.0, 8.71),
+    ] {
+        let read = draft("config.json", text);
+        assert_eq!(read.stored.as_deref(), Some("mxfp4 in fp8 blocks"));
+        assert!(read.inferred.iter().any(|note| note.contains("hyper-connections")), "{name}");
+        let model = read.model.unwrap();
+        let near = |found: f64, stated: f64| (found / stated - 1.0).abs();
+        assert!(near(model.params(), params * 1e9) < 0.002, "{name}: {}", model.params());
+        // Without the embedding, which looks a word up.
+        let active_here = model.active() - model.embedding();
+        assert!(near(active_here, active * 1e9) < 0.022, "{name}: {active_here}");
+        let tokens = 1_048_576.0;
+        let whole = model.cache(tokens, 2.0, |_| 1.0) * tokens / 1_073_741_824.0;
+        assert!(near(whole, cache) < 0.004, "{name}: {whole}");
+        let by_name = known(name).unwrap();
+        assert_eq!(by_name.stored, read.stored);
+        let by_name = by_name.model.unwrap();
+        assert_eq!((by_name.attention, by_name.indexer), (model.attention, model.indexer));
+        assert!(near(by_name.params(), model.params()) < 2e-3, "{name}");
+        if name.ends_with("Pro") {
+            let experts = model.routed_body() + model.routed_body() / 61.0;
+            let rest = (model.params() - model.routed_body()) * (1.0 + 1.0 / 61.0);
+            assert!(near(experts / 2.0 + experts / 32.0 + rest, 862e9) < 0.001);
+        }
+    }
+    // A key in 8 bits has 584 bytes, an indexer's 132.
+    let model = known("DeepSeek-V4-Flash").unwrap().model.unwrap();
+    let slots = 21.0 / 4.0 + 20.0 / 128.0;
+    let grown = model.cache(2e9, 1.0, |_| 1.0);
+    assert!((grown / (slots * 584.0 + 21.0 / 4.0 * 132.0) - 1.0).abs() < 1e-3, "{grown}");
+}
+
 /// An indexer's weights and key are beside attention's; what it saves is said to have no price.
 #[test]
 fn an_indexer_is_counted_and_what_it_saves_is_named() {

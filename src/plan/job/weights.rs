@@ -66,6 +66,9 @@ impl Weights {
             both(stored)
         } else if has(&["w4afp8"]) {
             (grouped(4, 8, Some(128)), EIGHT)
+        } else if has(&[MIXED]) {
+            // Before Blackwell, weights in 4 bits meet activations of 16.
+            (Stored { activations: 4, ..MXFP4 }, EIGHT)
         } else if has(&["mxfp4"]) {
             (MXFP4, WHOLE)
         } else if has(&["fp4"]) {
@@ -93,6 +96,9 @@ impl Weights {
 
 /// How a checkpoint in FP8 with a scale for each block of weights is called.
 pub(super) const BLOCKS: &str = "fp8 blocks";
+
+/// The same with experts in MXFP4 (`expert_dtype` of DeepSeek-V4).
+pub(super) const MIXED: &str = "mxfp4 in fp8 blocks";
 
 /// The rows and columns of such a block (`weight_block_size`), in all published checkpoints.
 pub(super) const BLOCK: u32 = 128;

@@ -106,7 +106,6 @@ fn work(job: &Job, layers: f64) -> Work {
     let weights = model.dense_body() / all;
     let routed = moe * model.expert() * model.experts.map_or(0.0, |e| f64::from(e.top_k));
     let (fed, again) = (fed_again(job), job.again());
-    let keeping = model.keeping();
     let frozen = frozen(job);
     let experts = passes(job) - frozen + if job.recompute.again().moe { 1.0 } else { 0.0 };
     let passes = passes(job) + fed;
@@ -138,7 +137,7 @@ fn work(job: &Job, layers: f64) -> Work {
     Work {
         products: 2.0 * tokens * layers * (weights * (passes - frozen) + adapters * passes) / tp,
         grouped: 2.0 * tokens * layers * routed * experts / tp,
-        core: (4.0 * model.core_width() * scores * keeping + model.linear_core() / all)
+        core: (4.0 * scores * model.trained_cores(sequence) + model.linear_core()) / all
             * tokens
             * layers
             * core
