@@ -43,6 +43,7 @@ const FAMILIES: &[&str] = &[
     "gemma4",
     "step3p5",
     "deepseek_v4",
+    "kimi_linear",
 ];
 
 /// Families whose layers are those of another: only what is around them differs, or an indexer is beside attention.
@@ -65,7 +66,6 @@ const VARIANTS: &[(&str, &str)] = &[
 const APART: [(&[&str], &str); 3] = [
     (
         &[
-            "kimi_linear",
             "bailing_hybrid",
             "minimax",
             "olmo_hybrid",
@@ -163,11 +163,15 @@ pub(super) fn read(text: &str, file: &str) -> Result<Draft> {
     if whole.get("vision_config").is_some_and(Value::is_object) {
         draft.inferred.push(IMAGES.to_owned());
     }
+    if config.maybe(&["attn_res_block_size"]).is_some() {
+        draft.inferred.push("attention to earlier residuals is not in the time".to_owned());
+    }
     let chunked = config.maybe(&["attention_chunk_size"]).is_some();
     draft.inferred.extend(draft.model.as_ref().and_then(single));
     draft.inferred.extend(unpriced(draft.model.as_ref(), chunked));
     // (`NemotronHForCausalLMConfig`, vllm/model_executor/models/config.py of vllm-project/vllm.)
-    let usual = (family == "nemotron_h").then_some("float32");
+    // (`kda_state_dtype`, vllm/model_executor/layers/mamba/mamba_utils.py.)
+    let usual = matches!(family, "nemotron_h" | "kimi_linear").then_some("float32");
     let kind = keys.get("mamba_ssm_dtype").or(keys.get("mamba_ssm_cache_dtype"));
     if let Some(kind) = kind.and_then(Value::as_str).or(usual) {
         draft.put("state_type", kind)?;
@@ -348,7 +352,7 @@ fn transformer(config: &mut Config<'_>, family: &str) -> Transformer {
         }
         _ => (kv_heads, head),
     };
-    let latent = matches!(family, "deepseek_v2" | "deepseek_v3" | "kimi_k2");
+    let latent = matches!(family, "deepseek_v2" | "deepseek_v3" | "kimi_k2" | "kimi_linear");
     let attention = if latent {
         Attention::Latent {
             query: config.maybe(&["q_lora_rank"]).unwrap_or(0),
@@ -395,14 +399,21 @@ fn transformer(config: &mut Config<'_>, family: &str) -> Transformer {
         // A model whose layers all have experts has no dense width.
         ffn: if matches!(family, "mixtral" | "gpt_oss" | "minimax_m2") { 0 } else { ffn },
         gated: !gpt,
-        dense: wide.then_some(layers + reusing + whole_reusing),
+        dense: wide.then(|| layers.saturating_add(reusing).saturating_add(whole_reusing)),
         heads,
         attention,
         keys_are_values,
         reusing: whole_reusing,
         per_layer,
-        attention_gate: family == "qwen3_next",
-        linear: (family == "qwen3_next").then(|| linear(config, layers)),
+        attention_gate: match family {
+            "kimi_linear" => config.flag("mla_use_output_gate", false),
+            _ => family == "qwen3_next",
+        },
+        linear: match family {
+            "qwen3_next" => Some(linear(config, layers)),
+            "kimi_linear" => kimi_delta(config, layers),
+            _ => None,
+        },
         vocab,
         tied,
         positions,
@@ -549,6 +560,30 @@ fn linear(config: &mut Config<'_>, layers: u32) -> Linear {
     }
 }
 
+/// Layers with Kimi Delta Attention: those of a table of their own, which has their heads too.
+fn kimi_delta(config: &mut Config<'_>, layers: u32) -> Option<Linear> {
+    let none = Map::new();
+    let table = config.keys.get("linear_attn_config").and_then(Value::as_object);
+    let table = table.unwrap_or(&none);
+    let mut own = Config { keys: table, whole: config.whole, missing: Vec::new() };
+    let listed = table.get("kda_layers").and_then(Value::as_array).map_or(0, Vec::len) as u32;
+    let (heads, width) = (own.need(&["num_heads"]), own.need(&["head_dim"]));
+    let kernel = own.need(&["short_conv_kernel_size"]);
+    if !own.missing.is_empty() {
+        config.missing.push("linear_attn_config");
+    }
+    let gate = table.get("use_full_rank_gate").and_then(Value::as_bool).unwrap_or(false);
+    Some(Linear {
+        rule: Rule::Channels { gate },
+        layers: listed.min(layers),
+        key_heads: heads,
+        key: width,
+        value_heads: heads,
+        value: width,
+        kernel,
+    })
+}
+
 /// What chooses tokens for attention: in every layer, or in those that `indexer_types` calls full.
 fn indexer(config: &Config<'_>, layers: u32) -> Option<Indexer> {
     let types = config.keys.get("indexer_types").and_then(Value::as_array);
@@ -624,6 +659,20 @@ fn experts(config: &mut Config<'_>, family: &str, layers: u32) -> Option<Experts
             shared: config.need(&["intermediate_size"]),
             ..none
         }),
+        "kimi_linear" => {
+            let ffn = config.need(&["moe_intermediate_size"]);
+            Some(Experts {
+                layers: layers
+                    .saturating_sub(config.maybe(&["first_k_dense_replace"]).unwrap_or(0)),
+                experts: config.need(&["num_experts"]),
+                top_k: config.need(&["num_experts_per_token"]),
+                ffn,
+                shared: config.maybe(&["num_shared_experts"]).unwrap_or(0).saturating_mul(ffn),
+                router_bias: true,
+                latent: config.maybe(&["routed_expert_hidden_size"]),
+                ..none
+            })
+        }
         "step3p5" => Some(Experts {
             layers: listed(config.keys.get("moe_layers_enum"), layers),
             experts: config.need(&["moe_num_experts", "num_experts"]),
@@ -684,6 +733,7 @@ fn small(config: &Config<'_>, family: &str, model: &Transformer, kv: (u32, u32))
         "gemma3" => Small { layer: 2 * norms + 2 * d, outside: end },
         "gemma4" => gemma4(model, norms),
         "deepseek_v4" => deepseek_v4(config, model),
+        "kimi_linear" => kimi(config, model),
         // Norms of queries and keys, and a gate for each head.
         "step3p5" => {
             let gated = config.flag("use_head_wise_attn_gate", true);
@@ -766,5 +816,29 @@ fn deepseek_v4(config: &Config<'_>, model: &Transformer) -> Small {
     // The first layers route words by a table, and have no bias for their experts.
     let hashed = of("num_hash_layers", 3).min(u64::from(model.layers));
     let without = hashed * model.experts.map_or(0, |e| u64::from(e.experts));
-    Small { layer: 2 * h + q + d + a + connections, outside: h + end + keys - without }
+    Small {
+        layer: 2 * h + q + d + a + connections,
+        outside: (h + end + keys).saturating_sub(without),
+    }
+}
+
+/// The same of Kimi Linear and K3: norms, those of latents where attention has them and experts are behind one, and what
+/// attends to earlier residuals: a norm and a product to one number before each part and at the end (`KimiK3TransformerLayer`,
+/// NVIDIA-NeMo/Megatron-Bridge).
+fn kimi(config: &Config<'_>, model: &Transformer) -> Small {
+    let h = u64::from(model.hidden);
+    let of = |key: &str| u64::from(config.maybe(&[key]).unwrap_or(0));
+    let linear = model.linear.map_or(0, |one| u64::from(one.layers) * one.small());
+    let whole = u64::from(model.layers - model.linear.map_or(0, |one| one.layers));
+    let normed = model.experts.filter(|_| config.flag("latent_moe_use_norm", false));
+    let latents = normed.map_or(0, |e| u64::from(e.layers) * u64::from(e.latent.unwrap_or(0)));
+    let residuals = if of("attn_res_block_size") > 0 { 2 * h } else { 0 };
+    Small {
+        layer: 2 * h + 2 * residuals,
+        outside: h
+            + residuals
+            + linear
+            + whole * (of("q_lora_rank") + of("kv_lora_rank"))
+            + latents,
+    }
 }

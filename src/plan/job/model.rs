@@ -167,7 +167,8 @@ impl Kind {
                     + f64::from(query + latent + rope)
             }
             Attention::Compressed { query, head, groups, rank, .. } => {
-                2.0 * a * f64::from(head) + f64::from(query + head) + f64::from(groups * rank)
+                let [q, d, g, r] = [query, head, groups, rank].map(f64::from);
+                2.0 * a * d + q + d + g * r
             }
         }
     }
@@ -183,6 +184,11 @@ impl Kind {
 pub(crate) enum Rule {
     /// The gated delta rule (arXiv 2412.06464).
     Delta,
+    /// The same with a decay of each channel (Kimi Delta Attention, arXiv 2510.26692).
+    Channels {
+        /// Whether the values' gate is one product, or two with few channels between them.
+        gate: bool,
+    },
     /// The state space of Mamba-2 (arXiv 2405.21060), whose inputs and outputs of the state are keys and queries here.
     StateSpace,
 }
@@ -223,11 +229,15 @@ impl Linear {
 
     /// Weights of a layer's products: to the channels and the values' gate, to one or two numbers a head, and back.
     fn weights(&self, hidden: f64) -> f64 {
-        let numbers = match self.rule {
-            Rule::Delta => 2.0,
-            Rule::StateSpace => 1.0,
+        let narrow = f64::from(self.value) * (hidden + self.values());
+        let (numbers, gate, decays) = match self.rule {
+            Rule::Delta => (2.0, hidden * self.values(), 0.0),
+            Rule::Channels { gate: true } => (1.0, hidden * self.values(), narrow),
+            Rule::Channels { gate: false } => (1.0, narrow, narrow),
+            Rule::StateSpace => (1.0, hidden * self.values(), 0.0),
         };
-        hidden * (self.channels() + 2.0 * self.values() + numbers * f64::from(self.value_heads))
+        let heads = numbers * f64::from(self.value_heads);
+        hidden * (self.channels() + self.values() + heads) + gate + decays
     }
 
     /// Small parameters of a layer: of the convolution, of heads, and of a norm.
@@ -235,6 +245,7 @@ impl Linear {
         let heads = f64::from(self.value_heads);
         let (taps, own) = match self.rule {
             Rule::Delta => (0.0, 2.0 * heads + f64::from(self.value)),
+            Rule::Channels { .. } => (0.0, heads + self.values() + f64::from(self.value)),
             // The convolution has biases, and the norm is of all values (`NemotronHMamba2Mixer`, transformers).
             Rule::StateSpace => (1.0, 3.0 * heads + self.values()),
         };
@@ -256,7 +267,7 @@ impl Linear {
         let [key, value] = [self.key, self.value].map(f64::from);
         let heads = f64::from(self.value_heads);
         match self.rule {
-            Rule::Delta => {
+            Rule::Delta | Rule::Channels { .. } => {
                 let chunk = 2.0 * CHUNK * (3.0 * key + 2.0 * value);
                 heads * (6.0 * key * value + chunk)
             }
@@ -460,7 +471,7 @@ impl Transformer {
                 h * f64::from(query + latent + rope) * (1.0 - 1.0 / ranks)
             }
             Attention::Compressed { query, head, .. } => {
-                h * f64::from(query + head) * (1.0 - 1.0 / ranks)
+                h * (f64::from(query) + f64::from(head)) * (1.0 - 1.0 / ranks)
             }
         });
         own + whole * (1.0 - 1.0 / ranks)
@@ -511,7 +522,9 @@ impl Transformer {
                 f64::from(latent) * (1.0 + SCALES) + 2.0 * f64::from(rope)
             }
             Attention::Latent { latent, rope, .. } => each * f64::from(latent + rope),
-            Attention::Compressed { head, rope, .. } if each == 1.0 => f64::from(head + rope + 8),
+            Attention::Compressed { head, rope, .. } if each == 1.0 => {
+                f64::from(head) + f64::from(rope) + 8.0
+            }
             Attention::Compressed { head, .. } => each * f64::from(head),
         };
         let of = |kind: &Kind| {
@@ -532,13 +545,12 @@ impl Transformer {
     /// weights, of twice as many tokens where they overlap (`CompressorStateCache`, vllm/models/deepseek_v4/compressor.py).
     fn compressing(&self, tokens: f64) -> f64 {
         let Attention::Compressed { head, sparse, heavy, .. } = self.attention else { return 0.0 };
-        let waiting = |layers: u32, width: u32, seen: u32| {
-            let part = (f64::from(seen) / tokens.max(1.0)).min(1.0);
-            f64::from(layers) * 2.0 * 4.0 * f64::from(width) * part
+        let waiting = |layers: u32, parts: f64, width: u32, seen: u32| {
+            let part = (parts * f64::from(seen) / tokens.max(1.0)).min(1.0);
+            f64::from(layers) * 2.0 * 4.0 * parts * f64::from(width) * part
         };
-        let indexer =
-            self.indexer.map_or(0.0, |one| waiting(one.layers, 2 * one.width, 2 * SPARSE));
-        waiting(sparse, 2 * head, 2 * SPARSE) + waiting(heavy, head, HEAVY) + indexer
+        let indexer = self.indexer.map_or(0.0, |one| waiting(one.layers, 2.0, one.width, SPARSE));
+        waiting(sparse, 2.0, head, SPARSE) + waiting(heavy, 1.0, head, HEAVY) + indexer
     }
 
     /// Arithmetic of a token with the states of all layers with linear attention.

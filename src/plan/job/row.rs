@@ -286,10 +286,12 @@ fn of_part(part: &Table, name: &str, key: &str) -> Result<u32> {
 fn rule(linear: &Table) -> Result<Rule> {
     match linear.get("rule").map(Value::as_str) {
         None | Some(Some("delta")) => Ok(Rule::Delta),
+        Some(Some("kda")) => Ok(Rule::Channels { gate: true }),
+        Some(Some("kda narrow")) => Ok(Rule::Channels { gate: false }),
         Some(Some("mamba2")) => Ok(Rule::StateSpace),
         Some(_) => Err(Error::input("`rule` of `linear` is not a known rule")
             .at("rule")
-            .help("write \"delta\" or \"mamba2\"")),
+            .help("write \"delta\", \"kda\", \"kda narrow\" or \"mamba2\"")),
     }
 }
 

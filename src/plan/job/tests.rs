@@ -467,7 +467,7 @@ fn a_configuration_that_lacks_widths_names_them() {
     let unknown = r#"{"model_type": "made_up"}"#;
     let refused = drafts(&OneText(unknown), &["config.json".to_owned()]).unwrap_err();
     assert!(refused.what().contains("made_up"), "{refused}");
-    for (family, why) in [("kimi_linear", "linear attention"), ("gemma3n", "what they share")] {
+    for (family, why) in [("bailing_hybrid", "linear attention"), ("gemma3n", "what they share")] {
         let text = format!(r#"{{"model_type": "{family}"}}"#);
         let refused = drafts(&OneText(text.leak()), &["config.json".to_owned()]).unwrap_err();
         assert!(refused.what().contains(why), "{refused}");
@@ -2859,6 +2859,33 @@ fn a_state_space_keeps_a_state_of_its_heads() {
     let odd = r#"{"model_type": "nemotron_h", "hybrid_override_pattern": "M--*"}"#;
     let refused = drafts(&OneText(odd), &["config.json".to_owned()]).unwrap_err();
     assert!(refused.to_string().contains("layers_block_type"), "{refused}");
+}
+
+/// Kimi Delta Attention: 2.78 trillion parameters of K3, as its users count them, and the 48 billion of Kimi Linear's name,
+/// of which 3 are active; a latent of 24 of its 93 layers, and states of 96 heads in 32 bits (`kda_state_shape`,
+/// vllm/model_executor/layers/mamba/mamba_utils.py).
+#[test]
+fn kimi_delta_attention_has_a_decay_of_each_channel() {
+    let near = |found: f64, stated: f64| (found / stated - 1.0).abs();
+    let three = draft(
+        "config.json",
+        r#"{"model_type": "kimi_k3", "text_config": {"model_type": "kimi_linear", "attn_res_block_size": 12, "first_k_dense_replace": 1, "hidden_size": 7168, "intermediate_size": 33792, "kv_lora_rank": 512, "latent_moe_use_norm": true, "linear_attn_config": {"head_dim": 128, "kda_layers": [1, 2, 3, 5, 6, 7, 9, 10, 11, 13, 14, 15, 17, 18, 19, 21, 22, 23, 25, 26, 27, 29, 30, 31, 33, 34, 35, 37, 38, 39, 41, 42, 43, 45, 46, 47, 49, 50, 51, 53, 54, 55, 57, 58, 59, 61, 62, 63, 65, 66, 67, 69, 70, 71, 73, 74, 75, 77, 78, 79, 81, 82, 83, 85, 86, 87, 89, 90, 91], "num_heads": 96, "short_conv_kernel_size": 4, "use_full_rank_gate": true}, "mla_use_output_gate": true, "moe_intermediate_size": 3072, "num_attention_heads": 96, "num_experts": 896, "num_experts_per_token": 16, "num_hidden_layers": 93, "num_key_value_heads": 96, "num_shared_experts": 2, "q_lora_rank": 1536, "qk_nope_head_dim": 128, "qk_rope_head_dim": 64, "routed_expert_hidden_size": 3584, "v_head_dim": 128, "vocab_size": 163840}}"#,
+    );
+    let said = |what: &str| three.inferred.iter().any(|note| note.contains(what));
+    assert!(said("earlier residuals"), "{:?}", three.inferred);
+    let model = three.model.unwrap();
+    assert!(near(model.params(), 2.78e12) < 1e-3, "{}", model.params());
+    let by_name = known("Kimi-K3").unwrap();
+    assert_eq!(by_name.get("state_type"), Some("float32"));
+    let by_name = by_name.model.unwrap();
+    assert!(near(by_name.params(), model.params()) < 1e-5);
+    assert_eq!(model.cache(1e4, 2.0, |_| 1.0), 24.0 * 576.0 * 2.0);
+    let latest = 2.0 * 3.0 * 3.0 * 96.0 * 128.0;
+    assert_eq!(model.states(4.0), 69.0 * (4.0 * 96.0 * 128.0 * 128.0 + latest));
+    let linear = r#"{"model_type": "kimi_linear", "first_k_dense_replace": 1, "hidden_size": 2304, "intermediate_size": 9216, "kv_lora_rank": 512, "linear_attn_config": {"head_dim": 128, "kda_layers": [1, 2, 3, 5, 6, 7, 9, 10, 11, 13, 14, 15, 17, 18, 19, 21, 22, 23, 25, 26], "num_heads": 32, "short_conv_kernel_size": 4}, "moe_intermediate_size": 1024, "num_attention_heads": 32, "num_experts": 256, "num_experts_per_token": 8, "num_hidden_layers": 27, "num_key_value_heads": 32, "num_shared_experts": 1, "q_lora_rank": null, "qk_nope_head_dim": 128, "qk_rope_head_dim": 64, "v_head_dim": 128, "vocab_size": 163840}"#;
+    let linear = draft("config.json", linear).model.unwrap();
+    assert!(near(linear.params(), 48e9) < 0.025, "{}", linear.params());
+    assert!(near(linear.active() - linear.embedding(), 3e9) < 0.04, "{}", linear.active());
 }
 
 /// Megatron-LM's flags of gated delta nets, with its defaults.
