@@ -347,7 +347,7 @@ fn put(keys: &Keys, place: Option<&Place>, draft: &mut Draft) -> Result<()> {
 
 /// The repository whose widths a model of MaxText has, where its name is another.
 fn repository(name: &str) -> &str {
-    const OTHERS: [(&str, &str); 21] = [
+    const OTHERS: [(&str, &str); 25] = [
         ("llama3.1-8b", "meta-llama/Llama-3.1-8B"),
         ("llama3.1-70b", "meta-llama/Llama-3.1-70B"),
         ("llama3.3-70b", "meta-llama/Llama-3.3-70B"),
@@ -366,6 +366,10 @@ fn repository(name: &str) -> &str {
         ("gemma3-4b", "google/gemma-3-4b"),
         ("gemma3-12b", "google/gemma-3-12b"),
         ("gemma3-27b", "google/gemma-3-27b"),
+        ("gemma4-e2b", "google/gemma-4-E2B"),
+        ("gemma4-e4b", "google/gemma-4-E4B"),
+        ("gemma4-26b", "google/gemma-4-26B-A4B"),
+        ("gemma4-31b", "google/gemma-4-31B"),
         ("qwen3-480b-a35b", "Qwen/Qwen3-Coder-480B-A35B"),
         ("olmo3-7b", "allenai/Olmo-3-7B"),
         ("olmo3-32b", "allenai/Olmo-3-32B"),
