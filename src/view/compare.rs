@@ -18,6 +18,7 @@ use crate::answer::{named, with_given};
 use crate::base::quantity::{Bandwidth, Bytes, Seconds};
 use crate::base::stats::median;
 use crate::machine::query::DEFAULT_CHOSEN;
+use crate::measure::logs::BROKE;
 use crate::measure::verdict::{Health, Ruling, SLOWDOWN, Side};
 
 /// The fields of a size for programs.
@@ -132,6 +133,9 @@ fn verdict(run: &RunView) -> String {
             ": faster than possible, so it is another machine or not a separate call".to_owned()
         }
         (_, Health::WrongResults) => ": results were wrong".to_owned(),
+        (_, Health::Healthy) if run.notes.iter().any(|note| note.starts_with(BROKE)) => {
+            ": its program ended with an error".to_owned()
+        }
         (_, Health::Healthy) if late > 0 => {
             format!(": less than one in ten healthy runs takes this long at {late} of {all} sizes")
         }

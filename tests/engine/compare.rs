@@ -940,6 +940,31 @@ fn runs_that_are_judged_apart_have_names_of_their_own() {
     assert!(all.iter().all(|one| one.contains("file=\"y.log\"")), "{all:?}");
 }
 
+/// The rows of a run that ended with an error may look well.
+#[test]
+fn a_run_that_broke_is_not_healthy() {
+    let whole = H100_TWO_NODES.mock(None, "0%", 1);
+    let cut: String = whole
+        .lines()
+        .take_while(|line| !line.contains("Avg bus bandwidth"))
+        .map(|line| format!("{line}\n"))
+        .collect();
+    let judged = |name: &str, end: &str| {
+        let log = file(name, &format!("{cut}{end}\n"));
+        let (code, report) = report(&log, &["--on", "dgx-h100"]);
+        (code, report["verdict"].as_str().unwrap().to_owned(), report.to_string())
+    };
+    assert_eq!(judged("ended.log", "").1, "healthy");
+    for (name, end) in [
+        ("broke.log", "node1: Test NCCL failure common.cu:303 'remote process exited'"),
+        ("killed.log", "srun: error: node2: tasks 8-15: Exited with exit code 3"),
+    ] {
+        let (code, verdict, report) = judged(name, end);
+        assert_eq!((code, verdict.as_str()), (3, "cannot tell"), "{report}");
+        assert!(report.contains("its program ended with an error: "), "{report}");
+    }
+}
+
 /// Times of other GPUs than the machine's say nothing of it.
 #[test]
 fn a_log_of_other_gpus_is_not_judged() {

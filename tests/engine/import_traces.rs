@@ -71,6 +71,35 @@ fn the_shortest_time_over_the_ranks_is_the_transfer() {
     assert!(cut.len() == 2 && cut[1].contains("b.log is cut off"), "{cut:?}");
 }
 
+/// From v4.3 on the header is once before the calls of a dump, which says how many it lacks; times may have figures behind
+/// the point (plugins/profiler/inspector/README.md of NVIDIA/nccl 2.32).
+#[test]
+fn records_have_the_header_of_their_dump() {
+    let dump = |rank: u32, id: &str, dropped: u32, times: [f64; 2]| {
+        let call = |sn: usize| {
+            format!(
+                "{{\"coll_perf\": {{\"coll\": \"AllReduce\", \"coll_sn\": {sn}, \"coll_msg_size_bytes\": 4096, \
+                 \"coll_exec_time_us\": {:.1}, \"coll_timing_source\": \"kernel_gpu\"}}}}\n",
+                times[sn]
+            )
+        };
+        format!(
+            "{{\"header\": {{\"id\": \"{id}\", \"rank\": {rank}, \"n_ranks\": 2, \"nnodes\": 1}}, \"metadata\": \
+             {{\"hostname\": \"a\"}}, \"dump_stats\": {{\"coll_records\": 2, \"coll_dropped_total\": {dropped}}}}}\n{}\
+             {{\"proxy_trace\": {{\"record_type\": \"proxy_op\"}}}}\n{}",
+            call(0),
+            call(1)
+        )
+    };
+    let rank = |rank, times| dump(rank, "0x5b", 0, times) + &dump(rank, "0x6c", 3, [7.5, 8.5]);
+    let log = join(&[("a.log", &rank(0, [100.5, 130.0])), ("b.log", &rank(1, [120.0, 102.5]))]);
+    let all: Vec<_> = log.tables.iter().map(micros).collect();
+    assert_eq!(all, [[(4096, 101.5)], [(4096, 8.0)]]);
+    assert!(log.tables.iter().all(|table| table.left_out.is_empty()), "{:?}", log.tables);
+    let warned = |table: &Table| table.warnings.iter().any(|one| one.contains("overwrote calls"));
+    assert!(log.tables.iter().any(warned), "{:?}", log.tables);
+}
+
 /// As the Inspector's README and `jq .` print records.
 #[test]
 fn records_may_be_laid_out_over_lines() {

@@ -124,12 +124,15 @@ pub fn library(samples: &Samples, asked: &Logs, hardware: Option<&Hardware>) -> 
     Ok(found)
 }
 
-/// The nodes of a block's ranks, if the log states them: it counts hosts.
+/// The nodes of a block's ranks: those that the log states, which counts hosts; otherwise as many as the ranks fill, by
+/// what was asked or by the machine's own.
 fn nodes(block: &Block, asked: &Logs, hardware: Option<&Hardware>) -> Option<u32> {
     let hosts = block.nodes.filter(|&d| d > 0 && d <= block.ranks);
     let domains = |hosts| hardware?.domains(block.ranks, hosts);
     let said = hosts.map(|hosts| domains(hosts).unwrap_or(hosts));
-    said.or_else(|| asked.per_node.map(|g| block.ranks.div_ceil(g.get())))
+    let whole = hardware.map(|one| one.span).filter(|span| (1..block.ranks).contains(span));
+    let per_node = asked.per_node.map(NonZeroU32::get).or(whole);
+    said.or_else(|| per_node.map(|each| block.ranks.div_ceil(each)))
 }
 
 fn source(samples: &Samples) -> String {

@@ -19,7 +19,7 @@
 //! benchmarks/communication.
 
 use super::draft::{Draft, Raw};
-use super::{Line, Log, Read, Reader, Taken, Tested, field};
+use super::{HOST_CLOCK, Line, Log, Read, Reader, Taken, Tested, field};
 use crate::base::collective::Collective;
 use crate::base::quantity::Seconds;
 
@@ -183,9 +183,7 @@ fn begin(op: &str, number: usize, log: &mut Log) {
     let plain = op.trim_end_matches("_tensor").trim_end_matches("_into").trim_end_matches("_base");
     let plain = plain.trim_end_matches("_coalesced").trim_end_matches("_single");
     draft.tested = Some(Tested::named(plain, op));
-    draft.warn(
-        "times of the host's clock around calls: they include launch and waiting for late ranks",
-    );
+    draft.warn(HOST_CLOCK);
     draft.warn("sizes were rounded to two decimals of their unit");
     log.tables.push(draft);
 }

@@ -2,7 +2,8 @@
 
 use super::nccl_tests::pieces;
 use super::{
-    Asked, BLOCKING, FAILED, LeftOut, Measured, NO_SUM, Refusal, Row, Table, Tested, Traced, infer,
+    Asked, BLOCKING, BROKE, FAILED, LeftOut, Measured, NO_SUM, Refusal, Row, Table, Tested, Traced,
+    infer,
 };
 use crate::base::collective::Collective;
 use crate::base::quantity::{Bytes, Ratio, Seconds};
@@ -115,6 +116,9 @@ const BY_COLUMNS: &str = "columns";
 /// The help if the parts of a log contradict each other.
 const ONE_RUN: &str = "give the whole log of one run";
 
+/// Characters of an error's line that are shown.
+const LONGEST_ERROR: usize = 120;
+
 /// The help if nothing else determines N.
 const SAY_RANKS: &str = "set it: --n N";
 
@@ -222,6 +226,15 @@ impl Draft {
             }
             table.rows.iter_mut().for_each(|raw| raw.wrong = Some(1));
             table.caveats.push(format!("out of bounds values: {count} {FAILED}"));
+        }
+    }
+
+    /// Its program ended with an error; the first line that says so counts.
+    pub fn broke(&mut self, line: &str) {
+        if !self.caveats.iter().any(|caveat| caveat.starts_with(BROKE)) {
+            let shown: String = line.chars().take(LONGEST_ERROR).collect();
+            self.caveats.push(format!("{BROKE}{shown}"));
+            self.unended = false;
         }
     }
 

@@ -68,6 +68,22 @@ impl Command {
     }
 }
 
+/// Whether a line says that a benchmark ended with an error: nccl-tests' own (`NCCLCHECK`, `CUDACHECK` and `TESTCHECK` in
+/// src/common.h of NVIDIA/nccl-tests), Slurm's, Open MPI's and MPICH's.
+fn is_failure(text: &str) -> bool {
+    let of_test = text
+        .split_once("Test ")
+        .and_then(|(_, behind)| behind.split_once("failure "))
+        .is_some_and(|(kind, place)| {
+            matches!(kind, "" | "NCCL " | "CUDA " | "MPI ") && place.contains(".cu:")
+        });
+    of_test
+        || text.contains("srun: error: ")
+            && [": task ", ": tasks "].iter().any(|of| text.contains(of))
+        || text.contains(" noticed that process rank ")
+        || text.contains("BAD TERMINATION OF ONE OF YOUR APPLICATION PROCESSES")
+}
+
 /// Reads launchers' lines.
 #[derive(Debug, Default)]
 pub(super) struct Launcher {
@@ -82,6 +98,12 @@ pub(super) struct Launcher {
 impl Launcher {
     /// Reads a line outside tables, and returns the whole command that it ends, if it starts a benchmark.
     pub fn take(&mut self, text: &str, tables: &mut [Draft]) -> Option<String> {
+        if is_failure(text) {
+            // A table of nccl-tests that has ended is of a run before.
+            let open = |draft: &&mut Draft| draft.format != "nccl-tests" || draft.unended;
+            tables.last_mut().into_iter().filter(open).for_each(|draft| draft.broke(text));
+            return None;
+        }
         if text.starts_with('{') {
             if text.contains("\"resources\"") && text.contains("\"tasks\"") {
                 self.job(text, tables);

@@ -223,6 +223,13 @@ pub(crate) const NO_SUM: &str =
 /// In the caveat of a run that its own program calls failed, while no row says which results were wrong.
 pub(crate) const FAILED: &str = "(FAILED), and no row says which: none of its times counts";
 
+/// The caveat of times that a host's clock took around calls of a job.
+pub(crate) const HOST_CLOCK: &str =
+    "times of the host's clock around calls: they include launch and waiting for late ranks";
+
+/// The beginning of the caveat of a run that ended with an error: such a run is not healthy, whatever its times are.
+pub(crate) const BROKE: &str = "its program ended with an error: ";
+
 /// The caveat of nccl-tests' blocking runs (`-z`): what is expected is the time of calls that follow each other in a
 /// stream (`startColl` and `timeColls` in src/common.cu of NVIDIA/nccl-tests).
 pub(crate) const BLOCKING: &str = "a blocking run (-z): a time includes the call's launch and the host's wait for it, \

@@ -121,7 +121,11 @@ pub(super) fn is(head: &[u8]) -> bool {
     let has = |key: &[u8]| head.windows(key.len()).any(|part| part == key);
     // Logs also contain JSON lines of other programs, and the events of traces have arguments, too.
     let is_trace = has(b"\"ph\"");
-    text.next() == Some(&b'{') && (has(b"\"args\"") && !is_trace || has(b"\"nccl_version\""))
+    // What ncclras prints is no run.
+    let is_state = has(b"\"communicators_count\"");
+    text.next() == Some(&b'{')
+        && !is_state
+        && (has(b"\"args\"") && !is_trace || has(b"\"nccl_version\""))
 }
 
 /// Reads the documents of `file`, one after another, and what they say of their runs.

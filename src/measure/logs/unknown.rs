@@ -4,6 +4,10 @@ use super::FORMATS;
 use super::line::Line;
 use crate::base::error::Error;
 
+/// What to do with the output of DeepEP's tests.
+const DEEPEP: &str = "times of DeepEP are known already: collcost plan with --all2all-backend deepep_low_latency, or \
+                      all2all = \"deepep-ll\"";
+
 /// A text that identifies another kind of file, what it is, and what to do.
 const HINTS: &[(&str, &str, &str)] = &[
     // The heading itself would have begun a table.
@@ -27,6 +31,36 @@ const HINTS: &[(&str, &str, &str)] = &[
         "the table is that of UCC's ucc_perftest, which is not read",
         "run the same collective in a benchmark that is: osu_allreduce, IMB-MPI1, or a CSV of collective, ranks, bytes, \
          time_us",
+    ),
+    (
+        "\"communicators_count\"",
+        "the document is the state of communicators that ncclras prints: it has no times",
+        "give the output of a benchmark, or the dumps of PyTorch's flight recorder for a run that hangs",
+    ),
+    (
+        "nvbandwidth Version",
+        "the table is nvbandwidth's: copies between pairs of GPUs, no collective",
+        "run the collective in a benchmark: all_reduce_perf of nccl-tests",
+    ),
+    (
+        "NIXLBench Configuration",
+        "the table is nixlbench's: transfers between two agents, no collective",
+        "run the collective in a benchmark: sendrecv_perf of nccl-tests",
+    ),
+    (
+        "[tuning] Best dispatch",
+        "these are DeepEP's tests, which are not read: bandwidths of its dispatch and combine",
+        DEEPEP,
+    ),
+    (
+        "Dispatch + combine bandwidth",
+        "these are DeepEP's tests of low latency, which are not read: bandwidths of its dispatch and combine",
+        DEEPEP,
+    ),
+    (
+        "elapsed time per iteration",
+        "the file is Megatron's log of steps, without times of collectives",
+        "collcost plan says what a step takes; give traces of PyTorch's profiler or the Inspector's dumps for its collectives",
     ),
     ("{\"t\":\"hdr\"", "the file holds samples, not a log", "give it to `collcost fit` unchanged"),
 ];
@@ -92,6 +126,9 @@ mod tests {
             ("\n4       5.10\n1024    9.10\n", "rows without a heading"),
             ("4       5.10\nsomething\n", "no table of a known benchmark"),
             (ucc, "ucc_perftest"),
+            ("{\n \"nccl_version\": \"2.28.7\",\n \"communicators_count\": 1\n}\n", "ncclras"),
+            ("nvbandwidth Version: v0.8\n", "nvbandwidth"),
+            ("[tuning] Best dispatch (FP8): SMs 24, NVL chunk 20: 153.00 GB/s\n", "DeepEP"),
         ] {
             let error = look(text.as_bytes(), "log.txt", &Asked::default()).unwrap_err();
             assert!(error.what().contains(what), "{text}: {}", error.what());

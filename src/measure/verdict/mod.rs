@@ -44,7 +44,7 @@ use crate::machine::profile::{NetworkKind, Profile};
 use crate::machine::query::{NodesAre, Query};
 use crate::machine::sample::DataType;
 use crate::measure::expect::{Basis, Expectation, Expecting};
-use crate::measure::logs::{Evidence, FAILED, NO_SUM, Sign, other_gpus};
+use crate::measure::logs::{BROKE, Evidence, FAILED, NO_SUM, Sign, other_gpus};
 use crate::model::algorithm::RunBy;
 use crate::model::algorithm::{Library, Registry};
 
@@ -207,6 +207,11 @@ impl Facts {
             true => "its own program says FAILED".to_owned(),
             false => format!("the log counts {} wrong elements or more", self.wrong),
         }
+    }
+
+    /// Whether its program ended with an error.
+    pub(crate) fn broke(&self) -> bool {
+        self.caveats.iter().any(|caveat| caveat.starts_with(BROKE))
     }
 
     /// Whether the run added. NCCL has no NVLS kernel for averages and products (`ncclNvlsSupported`, device.h), so
@@ -688,6 +693,9 @@ fn ruled(
         let near =
             plateau.as_ref().is_some_and(|p| p.is_healthy()) && !points.iter().any(Point::is_late);
         ruling = if near { Ruling::Healthy } else { ruling };
+    }
+    if ruling == Ruling::Healthy && facts.broke() {
+        ruling = Ruling::CannotTell;
     }
     let open = ruling == Ruling::CannotTell && !ill && !facts.at_most;
     let above = points.iter().any(|p| p.measured > p.expected.high);

@@ -9,7 +9,7 @@ use crate::base::quantity::{Bytes, Seconds};
 use crate::machine::curve::{Observation, Placed, contradiction, observations};
 use crate::machine::query::Machine;
 use crate::machine::sample::DataType;
-use crate::measure::logs::{BLOCKING, Imported, Measured, Traced};
+use crate::measure::logs::{BLOCKING, HOST_CLOCK, Imported, Measured, Traced};
 use crate::model::algorithm::{GPU_MPI, MPI, RunBy};
 
 /// What one verdict is about.
@@ -96,8 +96,9 @@ pub fn runs(file: &str, log: &Imported, left_out: &mut Vec<String>) -> Vec<Run> 
                 .gpus
                 .take()
                 .or_else(|| table.gpus.clone().or_else(|| table.system.clone()));
-            // A host that waits for every call makes them longer, not shorter.
-            run.facts.at_most |= table.caveats.iter().any(|caveat| caveat == BLOCKING);
+            // A host that waits for every call makes them longer, not shorter; so do late ranks.
+            run.facts.at_most |=
+                table.notes().any(|note| [BLOCKING, HOST_CLOCK].contains(&note.as_str()));
             for caveat in table.notes() {
                 if !run.facts.caveats.contains(caveat) {
                     run.facts.caveats.push(caveat.clone());

@@ -265,6 +265,7 @@ fn note(verdict: &Verdict, worst: &Point, facts: &Facts) -> String {
         Health::Healthy if verdict.ruling == Ruling::Healthy => {
             format!("{} sizes, {}", verdict.points.len(), verdict.basis.words())
         }
+        Health::Healthy if facts.broke() => "its program ended with an error".to_owned(),
         Health::Healthy if worst.measured > worst.limit() => {
             "too few sizes take longer than healthy machines".to_owned()
         }

@@ -22,6 +22,10 @@ use crate::base::size_is::SizeIs;
 /// The Inspector writes no longer lines: verbose ones contain some events per channel.
 const LONGEST: usize = 1 << 20;
 
+/// The warning of a dump that lacks calls.
+const DROPPED: &str = "the Inspector overwrote calls before it wrote them: NCCL_INSPECTOR_DUMP_COLL_RING_SIZE, of \
+                       sends NCCL_INSPECTOR_DUMP_P2P_RING_SIZE, keeps more";
+
 pub(super) fn is(head: &Head) -> bool {
     head.has("\"coll_perf\"") || head.has("\"p2p_perf\"")
 }
@@ -30,6 +34,7 @@ pub(super) fn read(input: Input, file: &str, calls: &mut Calls) -> Result<(), Fa
     let mut input = input.stream();
     let (mut line, mut record) = (Vec::new(), Vec::new());
     let (mut number, mut first, mut braces) = (0, 1, Braces::default());
+    let mut above = Header::default();
     loop {
         line.clear();
         number += 1;
@@ -55,8 +60,9 @@ pub(super) fn read(input: Input, file: &str, calls: &mut Calls) -> Result<(), Fa
         if record.is_empty() || braces.depth > 0 {
             continue;
         }
-        match take(&record, calls, first) {
-            Some(()) => {}
+        match take(&record, &above, calls, first) {
+            Some(Taken::Call) => {}
+            Some(Taken::Marker(header)) => above = header,
             None => calls.leave_out("a line that is not a record of the Inspector", first),
         }
         record.clear();
@@ -86,6 +92,23 @@ impl Braces {
     }
 }
 
+/// What a record is.
+enum Taken {
+    Call,
+    /// The beginning of a communicator's dump, whose header is that of the records below it (from v4.3 on).
+    Marker(Header),
+}
+
+/// Whose calls a dump has.
+#[derive(Default)]
+struct Header {
+    id: Vec<u8>,
+    name: Vec<u8>,
+    rank: Option<u64>,
+    ranks: Option<u64>,
+    nodes: Option<u64>,
+}
+
 /// The relevant fields of one line.
 #[derive(Default)]
 struct Line<'a> {
@@ -98,12 +121,19 @@ struct Line<'a> {
     sequence: Option<u64>,
     peer: Option<u64>,
     size: Option<u64>,
-    time: Option<u64>,
+    /// Microseconds.
+    time: Option<f64>,
     source: &'a [u8],
+    /// Calls that were overwritten before they were written; `None` if it is not the beginning of a dump.
+    dropped: Option<u64>,
+    is_of_proxy: bool,
 }
 
-fn parts(object: &[u8]) -> Line<'_> {
-    let mut line = Line::default();
+/// The fields of an object below a header, unless it has its own.
+fn parts<'a>(object: &'a [u8], above: &'a Header) -> Line<'a> {
+    let Header { id, name, rank, ranks, nodes } = above;
+    let (rank, ranks, nodes) = (*rank, *ranks, *nodes);
+    let mut line = Line { id, name, rank, ranks, nodes, ..Line::default() };
     for (within, key, value) in leaves(object) {
         match (within.unwrap_or_default(), key) {
             (b"header", b"id") => line.id = value,
@@ -116,14 +146,24 @@ fn parts(object: &[u8]) -> Line<'_> {
                 b"coll_sn" | b"p2p_sn" => line.sequence = whole(value),
                 b"p2p_peer" => line.peer = whole(value),
                 b"coll_msg_size_bytes" | b"p2p_msg_size_bytes" => line.size = whole(value),
-                b"coll_exec_time_us" | b"p2p_exec_time_us" => line.time = whole(value),
+                b"coll_exec_time_us" | b"p2p_exec_time_us" => line.time = micros(value),
                 b"coll_timing_source" | b"p2p_timing_source" => line.source = value,
                 _ => {}
             },
+            (b"dump_stats", b"coll_dropped_total" | b"p2p_dropped_total") => {
+                *line.dropped.get_or_insert(0) += whole(value).unwrap_or(0);
+            }
+            (b"dump_stats", _) => line.dropped = line.dropped.or(Some(0)),
+            (b"proxy_trace", _) => line.is_of_proxy = true,
             _ => {}
         }
     }
     line
+}
+
+fn micros(value: &[u8]) -> Option<f64> {
+    let number = std::str::from_utf8(value).ok()?.trim().parse().ok();
+    number.filter(|time: &f64| time.is_finite() && *time >= 0.0)
 }
 
 /// M from the size in NCCL's API: a rank's block, or one peer's block for an all-to-all.
@@ -135,9 +175,20 @@ pub(super) fn of_the_api(collective: Collective, ranks: u32, size: u64) -> Optio
     is.total(collective, ranks, Bytes(size)).ok()
 }
 
-/// Reads one object; `None` if it is not a record.
-fn take(object: &[u8], calls: &mut Calls, number: usize) -> Option<()> {
-    let line = parts(object);
+/// Reads one object below the beginning of its dump; `None` if it is not a record.
+fn take(object: &[u8], above: &Header, calls: &mut Calls, number: usize) -> Option<Taken> {
+    let line = parts(object, above);
+    if let Some(dropped) = line.dropped {
+        if dropped > 0 {
+            calls.warn(DROPPED);
+        }
+        let Line { rank, ranks, nodes, .. } = line;
+        let (id, name) = (line.id.to_vec(), line.name.to_vec());
+        return Some(Taken::Marker(Header { id, name, rank, ranks, nodes }));
+    }
+    if line.is_of_proxy {
+        return Some(Taken::Call);
+    }
     let (rank, ranks) = (u32::try_from(line.rank?).ok()?, u32::try_from(line.ranks?).ok()?);
     let (sequence, size, time) = (line.sequence?, line.size?, line.time?);
     let (id, what) = (text(line.id)?, text(line.what)?);
@@ -147,11 +198,11 @@ fn take(object: &[u8], calls: &mut Calls, number: usize) -> Option<()> {
     if !source.is_empty() && source != "kernel_gpu" {
         let why = format!("timed by the CPU ({source}), including launch and polling");
         calls.leave_out(&why, number);
-        return Some(());
+        return Some(Taken::Call);
     }
-    if time == 0 {
+    if time == 0.0 {
         calls.leave_out("a time of 0", number);
-        return Some(());
+        return Some(Taken::Call);
     }
     let (key, collective, ranks, nodes) = match what.as_ref() {
         // A send and its receive are one transfer of two.
@@ -162,13 +213,13 @@ fn take(object: &[u8], calls: &mut Calls, number: usize) -> Option<()> {
         }
         "AllGatherV" => {
             calls.leave_out("AllGatherV: blocks of different sizes", number);
-            return Some(());
+            return Some(Taken::Call);
         }
         other => match other.parse() {
             Ok(collective) => (format!("{id} {what}"), collective, ranks, line.nodes),
             Err(_) => {
                 calls.leave_out("an unknown collective", number);
-                return Some(());
+                return Some(Taken::Call);
             }
         },
     };
@@ -182,13 +233,10 @@ fn take(object: &[u8], calls: &mut Calls, number: usize) -> Option<()> {
         let name = name.unwrap_or(id).into_owned();
         Group { name, ranks, nodes, host_clock: false }
     });
-    if time < 20 && collective != Collective::SendRecv {
+    if time < 20.0 && time.fract() == 0.0 && collective != Collective::SendRecv {
         calls.warn("times are whole microseconds: those below 20 µs are known to 5 % or worse");
     }
     let kind = calls.kind(Kind { group, collective, size, dtype: None });
-    calls.see(
-        Seen { kind, sequence, rank, time: Seconds(time as f64 * 1e-6), exposed: None },
-        number,
-    );
-    Some(())
+    calls.see(Seen { kind, sequence, rank, time: Seconds(time * 1e-6), exposed: None }, number);
+    Some(Taken::Call)
 }
