@@ -328,7 +328,7 @@ fn both_simulators_say_what_simgrid_says() {
     let folder = tempfile::tempdir().unwrap();
     let Some(peer) = peer(folder.path()) else { return };
     let (mut messages, mut adding, mut serial, mut over_links, mut furthest) = (0, 0, 0, 0, 0.0);
-    let part = one_in(2);
+    let part = one_in(4);
     for number in (0..CASES as u64).step_by(part) {
         let case = case(number);
         let truth = asked(&peer, &case.for_simgrid());
