@@ -6,12 +6,7 @@
 
 use super::files::is_yaml;
 use super::shell::{Statement, statements};
-use super::yaml::{Scalar, scalars};
-
-/// The documents of a YAML.
-pub(super) fn documents(yaml: &str) -> impl Iterator<Item = &str> {
-    yaml.split("\n---")
-}
+use crate::base::yaml::{Scalar, documents};
 
 /// Keys with a command, or its arguments.
 const RUN: [&str; 6] = ["command", "entrypoint", "run", "script", "cmd", "exec"];
@@ -48,7 +43,7 @@ pub(super) fn statements_of(text: &str, file: &str) -> Vec<Statement> {
 
 /// The statements of all containers and steps; none where nothing has a command.
 pub(super) fn ran(yaml: &str) -> Vec<Statement> {
-    documents(yaml).flat_map(|one| of_document(&scalars(one))).collect()
+    documents(yaml).flat_map(|all| of_document(&all)).collect()
 }
 
 fn of_document(all: &[Scalar]) -> Vec<Statement> {

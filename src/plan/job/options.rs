@@ -1,10 +1,9 @@
 //! The file of options that a launch names: what its script writes, a text among the data of its YAML, a file that
 //! is named with it, or one beside it.
 
-use super::container::documents;
 use super::files::is_yaml;
 use super::shell::written;
-use super::yaml::scalars;
+use crate::base::yaml::scalars;
 use crate::plan::table::{Files, joined};
 
 /// Where a launch is read, with the other files that were named.
@@ -30,8 +29,9 @@ impl Beside<'_> {
             return Some(own(text));
         }
         let data = is_yaml(self.file).then(|| {
-            let all = documents(self.text).flat_map(scalars);
-            let mut all = all.filter(|one| one.path.len() > 1 && one.text.contains(':'));
+            let mut all = scalars(self.text)
+                .into_iter()
+                .filter(|one| one.path.len() > 1 && one.text.contains(':'));
             all.find(|one| one.path.last() == last(path).as_ref()).map(|one| one.text)
         });
         if let Some(text) = data.flatten() {

@@ -5,7 +5,7 @@
 //! docs.sglang.io/advanced_features/server_arguments.html.
 
 use super::arguments::{Arguments, is_off};
-use super::container::{documents, ran, statements_of};
+use super::container::{ran, statements_of};
 use super::draft::Draft;
 use super::files::is_yaml;
 use super::flags;
@@ -14,8 +14,8 @@ use super::serve::{COPIES, Doing, GATHER, REDUCE};
 use super::shell::{Statement, statements};
 use super::started::{Started, arguments, asked, degree, distinct, named, put_release, started};
 use super::weights::by_checkpoint;
-use super::yaml::{Scalar, is_absent, scalars};
 use crate::base::error::{Error, Result};
+use crate::base::yaml::{Scalar, is_absent, scalars};
 use crate::library::engines::{ENGINES, same};
 
 /// Whether a text starts such a server, or has its arguments alone.
@@ -143,8 +143,7 @@ pub(super) fn read(beside: &Beside<'_>) -> Result<Draft> {
     let (text, file) = (beside.text, beside.file);
     let yaml = is_yaml(file);
     let all = statements_of(text, file);
-    let described: Vec<Scalar> =
-        if yaml { documents(text).flat_map(scalars).collect() } else { Vec::new() };
+    let described = if yaml { scalars(text) } else { Vec::new() };
     one_role(&described, file)?;
     if yaml && all.is_empty() {
         // Its own file has its keys at the top; in others they are somewhere below.

@@ -5,6 +5,7 @@ use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::arithmetic::arithmetic;
+use crate::base::yaml::scalars;
 
 /// A statement that runs, or may run.
 #[derive(Debug, Clone, PartialEq)]
@@ -61,11 +62,28 @@ pub(super) fn written(text: &str, path: &str) -> Option<String> {
             lines.by_ref().map(|(_, line)| line).take_while(|line| line.trim() != end).collect();
         let own = own.join("\n");
         let own = if is_quoted { own } else { expanded(&own, &variables) };
+        // A file whose name only a run decides is one with options.
+        let is_key =
+            |key: &String| key.chars().all(|c| c.is_ascii_alphabetic() || "-_".contains(c));
+        let has_options = |own: &str| {
+            let first = scalars(own).into_iter().next();
+            first.is_some_and(|one| one.path.first().is_some_and(is_key))
+        };
+        if path.contains('$') && !has_options(&own) {
+            continue;
+        }
         let whole = found.get_or_insert_default();
         whole.push_str(&own);
         whole.push('\n');
     }
     found
+}
+
+/// A value with arithmetic that is open as a script has it.
+pub(super) fn as_written(value: &str) -> String {
+    let mut parts = value.split("$[");
+    let first = parts.next().unwrap_or_default().to_owned();
+    parts.fold(first, |shown, part| format!("{shown}$(({}", part.replacen(']', "))", 1)))
 }
 
 /// Follows a script.

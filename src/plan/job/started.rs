@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::arguments::Arguments;
 use super::draft::Draft;
-use super::shell::{SETTING, Statement, bare, slurm, value};
+use super::shell::{SETTING, Statement, as_written, bare, slurm, value};
 use crate::base::error::{Error, Result};
 
 /// A server that a file starts.
@@ -331,5 +331,5 @@ pub(super) fn degree(
 pub(super) fn asked(args: &Arguments, key: &str, names: &[&str], value: &str) -> String {
     let name = names.iter().find(|name| args.any(&[name]).is_some()).unwrap_or(&key);
     let dashes = if name.starts_with('-') { "" } else { "--" };
-    format!("{key} ({dashes}{name} {value})")
+    format!("{key} ({dashes}{name} {})", as_written(value))
 }

@@ -13,8 +13,8 @@ use super::options::Beside;
 use super::serve::{Doing, GATHER, REDUCE};
 use super::shell::Statement;
 use super::started::{Started, arguments, asked, degree, named, put_release, started};
-use super::yaml::{is_absent, scalars};
 use crate::base::error::{Error, Result};
+use crate::base::yaml::{is_absent, scalars};
 
 /// The command, before its model.
 const COMMAND: &str = "trtllm-serve";

@@ -9,6 +9,9 @@ use saphyr_parser::{Event, Parser, ScalarStyle, ScanError};
 
 use super::refused::Refused;
 
+mod values;
+pub(crate) use values::{Scalar, documents, is_absent, scalars};
+
 /// The most nested maps and lists.
 const DEEPEST: usize = 64;
 
