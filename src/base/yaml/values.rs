@@ -329,7 +329,7 @@ mod tests {
 
     #[test]
     fn templates_stay_as_they_are_written() {
-        assert_eq!(read("  a: [\n    b\n  ]\n  c: {\n  d: e,\n  }\n"), ["a.0=b", "c.d=e"]);
+        assert_eq!(read("  a: [\n    b\n  ]\n  c: {\n    d: e,\n  }\n"), ["a.0=b", "c.d=e"]);
         assert_eq!(
             read("a: |\n  {{ b\n  ${#c[@]} {{ d }}\ne: 1\n"),
             ["a={{ b\n${#c[@]} {{ d }}\n", "e=1"]

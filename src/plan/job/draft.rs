@@ -6,6 +6,7 @@ use std::num::NonZeroU32;
 use std::str::FromStr;
 
 use super::files::{self, known};
+use super::model::Attention;
 use super::words::width;
 use super::{
     Adapters, Degrees, Device, Dispatcher, Doing, Framework, Job, Overlap, Pins, Precision,
@@ -50,6 +51,7 @@ pub(crate) const KEYS: &[&str] = &[
     "node_limit",
     "compiled",
     "cuda_graphs",
+    "fused_experts",
     "attention",
     "memory_kind",
     "machine",
@@ -472,7 +474,8 @@ impl Draft {
                     .to_owned(),
             );
         }
-        if model.window.is_some() {
+        let windowed = matches!(model.attention, Attention::Compressed { .. });
+        if model.window.is_some() && !windowed {
             inferred.push("sliding-window attention is counted over the whole sequence".to_owned());
         }
         let apart = self.unread.iter().any(|key| key.starts_with("sequence_parallel_size"));
@@ -556,6 +559,7 @@ impl Draft {
             compiled: device.is_tpu() || self.flag("compiled")?,
             unfused_attention: unfused,
             graphs: self.said("cuda_graphs")?,
+            fused_experts: self.flag("fused_experts")?,
             early,
             device,
             machine,

@@ -9,8 +9,8 @@ use super::model::Transformer;
 use super::options::Beside;
 use super::row::{Row, model, rows};
 use super::{
-    accelerate, deepspeed, huggingface, maxtext, megatron, nanotron, neox, serving, tensorrt,
-    torchtitan, trainer, weights,
+    accelerate, bridge, deepspeed, huggingface, maxtext, mcore, megatron, nanotron, neox, serving,
+    tensorrt, torchtitan, trainer, weights,
 };
 use crate::base::error::{Error, Result, nearest};
 use crate::plan::table::{Files, joined};
@@ -100,8 +100,12 @@ fn read(
         one(torchtitan::read(text, name)?)
     } else if accelerate::is(text, name) {
         one(accelerate::read(text, name)?)
+    } else if bridge::is(text) {
+        one(bridge::read(text, name)?)
     } else if maxtext::is(text, name) {
         one(maxtext::read(text, name)?)
+    } else if mcore::is(text, name) {
+        one(mcore::read(text, name)?)
     } else if nanotron::is(text, name) {
         one(nanotron::read(text, name)?)
     } else if deepspeed::is(text) && !megatron::is(text) && !trainer::is(text, name) {
@@ -141,8 +145,11 @@ const OTHERS: [(&str, &[&str]); 9] = [
     ("OpenRLHF", &["openrlhf.cli"]),
     ("Axolotl", &["axolotl train", "axolotl.cli.train"]),
     ("LLaMA-Factory", &["llamafactory-cli"]),
-    ("Megatron-Bridge", &["megatron.bridge", "megatron-bridge"]),
-    ("NeMo", &["nemo_run", "nemo.collections", "trainer.num_nodes="]),
+    ("Megatron-Bridge in Python", &["megatron.bridge", "megatron-bridge"]),
+    (
+        "NeMo on a command line or in Python",
+        &["nemo_run", "nemo.collections", "trainer.num_nodes="],
+    ),
     ("MaxText's benchmarks", &["benchmarks.benchmark_runner"]),
     ("MaxText's post-training", &["maxtext.trainers.post_train", "MaxText.sft", "MaxText.rl"]),
     ("LLM Foundry", &["\nmax_duration:", "llmfoundry"]),
@@ -165,8 +172,8 @@ fn unread(text: &str) -> Error {
         Some(name) => Error::input(format!("this is a configuration of {name}, which is not read"))
             .help("write the job in TOML: model, gpus, layout, batch, sharding, machine"),
         None => Error::input("this file is not a known kind of job").help(
-            "name a config.json, torchtitan's TOML, arguments of Megatron-LM or MaxText, DeepSpeed's JSON, the YAML of \
-             GPT-NeoX, nanotron or Accelerate, that of TRL, LLaMA-Factory or Axolotl, arguments of vLLM, SGLang or \
+            "name a config.json, torchtitan's TOML, arguments of Megatron-LM or MaxText, a launch of Megatron-Bridge, \
+             DeepSpeed's JSON, the YAML of Primus, NeMo 1, GPT-NeoX, nanotron or Accelerate, that of TRL, LLaMA-Factory or Axolotl, arguments of vLLM, SGLang or \
              TensorRT-LLM, or a job in TOML",
         ),
     }

@@ -169,8 +169,8 @@ pub(super) fn read(text: &str, file: &str) -> Result<Draft> {
     let chunked = config.maybe(&["attention_chunk_size"]).is_some();
     draft.inferred.extend(draft.model.as_ref().and_then(single));
     draft.inferred.extend(unpriced(draft.model.as_ref(), chunked));
-    // (`NemotronHForCausalLMConfig`, vllm/model_executor/models/config.py of vllm-project/vllm.)
-    // (`kda_state_dtype`, vllm/model_executor/layers/mamba/mamba_utils.py.)
+    // What vLLM takes without the key (`NemotronHForCausalLMConfig`, vllm/model_executor/models/config.py;
+    // `kda_state_dtype`, vllm/model_executor/layers/mamba/mamba_utils.py).
     let usual = matches!(family, "nemotron_h" | "kimi_linear").then_some("float32");
     let kind = keys.get("mamba_ssm_dtype").or(keys.get("mamba_ssm_cache_dtype"));
     if let Some(kind) = kind.and_then(Value::as_str).or(usual) {
@@ -796,6 +796,9 @@ fn gemma4(model: &Transformer, norms: u64) -> Small {
     }
 }
 
+/// The most streams of hyper-connections that are counted; DeepSeek-V4 has four.
+const STREAMS: u64 = 64;
+
 /// The same of DeepSeek-V4: norms, sinks of heads, what makes keys of several tokens, and hyper-connections, whose small
 /// products mix the residual streams of each part and at the end (`DeepseekV4HyperConnection`, huggingface/transformers).
 fn deepseek_v4(config: &Config<'_>, model: &Transformer) -> Small {
@@ -804,7 +807,7 @@ fn deepseek_v4(config: &Config<'_>, model: &Transformer) -> Small {
         return Small::default();
     };
     let [h, a, q, d] = [model.hidden, model.heads, query, head].map(u64::from);
-    let streams = of("hc_mult", 4);
+    let streams = of("hc_mult", 4).min(STREAMS);
     let mixes = (2 + streams) * streams;
     let connections = 2 * (mixes * streams * h + mixes + 3);
     let end = streams * streams * h + streams + 1;

@@ -9,8 +9,8 @@ use super::draft::Draft;
 use super::files::{is_yaml, known};
 use super::model::{Attention, Experts, Linear, Rule, Small, Transformer};
 use super::pattern;
-use super::shell::{Statement, statements};
-use super::started::{Started, alike, distinct, launched, trainings};
+use super::shell::{Statement, as_written, statements};
+use super::started::{Started, alike, asked, distinct, launched, trainings};
 use super::trainer::{FULL, PACKED, rewards, swift_adapters};
 use crate::base::error::{Error, Result};
 
@@ -162,6 +162,16 @@ pub(super) fn read(text: &str, file: &str) -> Result<Draft> {
         swift(&mut args, &mut draft)?;
     }
     model(&args, &mut draft)?;
+    launched(text, &all, &args, &mut draft)?;
+    put(&args, trains, &mut draft)?;
+    Ok(draft)
+}
+
+/// Puts what arguments say beside the model and the GPUs; `trains`: they are those of a training.
+///
+/// # Errors
+/// A value that its key does not take.
+pub(super) fn put(args: &Arguments, trains: bool, draft: &mut Draft) -> Result<()> {
     let without_experts = draft.model.as_ref().is_some_and(|model| model.experts.is_none());
     let tp = args.number(&["tensor-model-parallel-size"]).unwrap_or(1);
     let pp = args.number(&["pipeline-model-parallel-size"]).unwrap_or(1);
@@ -177,7 +187,7 @@ pub(super) fn read(text: &str, file: &str) -> Result<Draft> {
             _ if without_experts && matches!(key, "ep" | "etp") => {}
             Some(value) if value.parse::<u32>().is_ok() => draft.put(key, value)?,
             None if args.has(own) => draft.asked.push(format!("{key} (--{own} has no value)")),
-            Some(value) => draft.asked.push(format!("{key} (--{own} {value})")),
+            Some(value) => draft.asked.push(asked(args, key, &[own], value)),
             None => {}
         }
     }
@@ -199,15 +209,14 @@ pub(super) fn read(text: &str, file: &str) -> Result<Draft> {
     {
         draft.put("chunks_per_stage", "1")?;
     }
-    launched(text, &all, &args, &mut draft)?;
     if args.has("sequence-parallel") && tp > 1 {
         draft.put("sequence_parallel", "true")?;
     }
-    precision(&args, &mut draft)?;
-    recompute(&args, &mut draft)?;
-    sharding(&args, &mut draft)?;
+    precision(args, draft)?;
+    recompute(args, draft)?;
+    sharding(args, draft)?;
     // The default is an all-gather (`moe_token_dispatcher_type`, megatron/core/transformer/transformer_config.py).
-    if args.has("num-experts") || of_swift {
+    if args.has("num-experts") || draft.called.is_some() {
         let kind = args.any(&["moe-token-dispatcher-type"]).unwrap_or("allgather");
         draft.put("dispatcher", kind)?;
     }
@@ -216,6 +225,7 @@ pub(super) fn read(text: &str, file: &str) -> Result<Draft> {
         || args.has("enable-cuda-graph")
         || args.has("external-cuda-graph");
     draft.put("cuda_graphs", replays.to_string())?;
+    fuse(args, draft)?;
     if let Some(limit) = args.number(&["moe-router-group-topk"]) {
         draft.inferred.push(format!("tokens go to at most {limit} groups of experts"));
     }
@@ -228,8 +238,7 @@ pub(super) fn read(text: &str, file: &str) -> Result<Draft> {
     if let Some(other) = args.any(&["optimizer"]).filter(|name| !name.contains("adam")) {
         draft.unread.push(format!("--optimizer {other}: its states are counted as Adam's"));
     }
-    attention(&args, &mut draft)?;
-    Ok(draft)
+    attention(args, draft)
 }
 
 /// What changes memory or time and is not priced.
@@ -341,6 +350,12 @@ const WIDTHS: &[&str] = &[
     "linear-conv-kernel-dim",
 ];
 
+/// The widths that arguments give, beside the length for which a table of positions is made.
+pub(super) fn widths_said(args: &Arguments) -> impl Iterator<Item = &'static str> {
+    let apart = ["max-position-embeddings", "make-vocab-size-divisible-by"];
+    WIDTHS.iter().copied().filter(move |key| !apart.contains(key) && args.has(key))
+}
+
 /// Flags of models whose layers no widths describe.
 const APART: [&str; 4] =
     ["hybrid-layer-pattern", "hybrid-override-pattern", "is-hybrid-model", "moe-latent-size"];
@@ -376,10 +391,11 @@ fn swift(args: &mut Arguments, draft: &mut Draft) -> Result<()> {
 }
 
 /// Puts the model into the draft, or asks for what the text does not say.
-fn model(args: &Arguments, draft: &mut Draft) -> Result<()> {
+pub(super) fn model(args: &Arguments, draft: &mut Draft) -> Result<()> {
     let open: Vec<_> =
         WIDTHS.iter().filter(|k| args.has(k) && args.number(&[k]).is_none()).collect();
-    let asked = open.iter().map(|key| format!("--{key} {}", args.get(key).unwrap_or("")));
+    let value = |key: &str| as_written(args.get(key).unwrap_or(""));
+    let asked = open.iter().map(|key| format!("--{key} {}", value(key)));
     let asked: Vec<String> = asked.map(|one| one.trim_end().to_owned()).collect();
     if !asked.is_empty() {
         draft.asked.push(format!("model ({})", asked.join(", ")));
@@ -583,6 +599,16 @@ fn precision(args: &Arguments, draft: &mut Draft) -> Result<()> {
             "bf16"
         },
     )
+}
+
+/// Transformer Engine computes all experts of a rank in one kernel in MXFP8 alone, and where gates lie beside what they
+/// gate in groups of 32 (`ForwardGroupedMLP_CuTeGEMMSwiGLU_MXFP8`, transformer_engine/pytorch/ops/fused of
+/// github.com/NVIDIA/TransformerEngine).
+fn fuse(args: &Arguments, draft: &mut Draft) -> Result<()> {
+    let fused = args.has("use-transformer-engine-op-fuser")
+        && args.any(&["fp8-recipe"]) == Some("mxfp8")
+        && args.number(&["moe-mlp-glu-interleave-size"]) == Some(32);
+    if fused { draft.put("fused_experts", "true") } else { Ok(()) }
 }
 
 fn recompute(args: &Arguments, draft: &mut Draft) -> Result<()> {

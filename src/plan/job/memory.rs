@@ -181,7 +181,7 @@ fn widths(job: &Job, again: Modules) -> (f64, f64) {
     let experts = model.experts.map_or(0.0, |e| {
         let top_k = f64::from(e.top_k);
         // Two bytes of what each product gives and takes; tokens sorted by expert are copies of their inputs.
-        let each = 2.0 * if e.gated { 3.0 } else { 2.0 } / h;
+        let each = 2.0 * e.products() / h;
         let inner = f64::from(e.ffn) * top_k + f64::from(e.shared);
         let experts = each * inner + 2.0 * top_k * model.routed_width() / h;
         part(model.moe_layers()) * if again.moe { 0.0 } else { experts }

@@ -24,6 +24,7 @@
 mod accelerate;
 mod arguments;
 mod arithmetic;
+mod bridge;
 mod container;
 mod deepspeed;
 mod device;
@@ -32,6 +33,7 @@ mod files;
 mod flags;
 mod huggingface;
 mod maxtext;
+mod mcore;
 mod megatron;
 mod memory;
 mod model;
@@ -56,7 +58,6 @@ mod weights;
 mod wires;
 mod words;
 mod work;
-mod yaml;
 
 use crate::plan::Shard;
 use crate::plan::table::MachineEntry;
@@ -150,6 +151,8 @@ pub(crate) struct Job {
     pub unfused_attention: bool,
     /// Whether CUDA graphs replay its layers, where that is stated.
     pub graphs: Option<bool>,
+    /// Whether one kernel computes the products and gates of all experts of a rank, in the type of the body's products.
+    pub fused_experts: bool,
     /// Whether it runs with software of before 2023.
     pub early: bool,
     pub device: Device,

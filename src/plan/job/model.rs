@@ -70,7 +70,7 @@ pub(crate) struct Experts {
 }
 
 impl Experts {
-    fn products(&self) -> f64 {
+    pub fn products(&self) -> f64 {
         if self.gated { 3.0 } else { 2.0 }
     }
 }
@@ -348,7 +348,10 @@ impl Transformer {
             Attention::Latent { latent, .. } => latent,
             Attention::Compressed { head, .. } => head,
         };
+        let own = self.window.and_then(|window| window.own);
         let widths = [
+            ("heads of a window", own.map_or(1, |own| own.heads)),
+            ("heads of keys and values of a window", own.map_or(1, |own| own.kv_heads)),
             ("layers", self.layers),
             ("hidden", self.hidden),
             ("heads", self.heads),
@@ -417,7 +420,7 @@ impl Transformer {
         let layers = self.attending() - windowed;
         let whole = Kind {
             layers,
-            keeping: layers - f64::from(self.reusing),
+            keeping: (layers - f64::from(self.reusing)).max(0.0),
             heads: f64::from(self.heads),
             attention: self.attention,
             products: if self.keys_are_values { 1.0 } else { 2.0 },
@@ -425,7 +428,7 @@ impl Transformer {
         };
         let near = Kind {
             layers: windowed,
-            keeping: windowed - f64::from(reusing),
+            keeping: (windowed - f64::from(reusing)).max(0.0),
             heads: f64::from(own.map_or(self.heads, |own| own.heads)),
             attention: own.map_or(self.attention, |Heads { kv_heads, head, .. }| {
                 Attention::Grouped { kv_heads, head }

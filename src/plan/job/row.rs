@@ -277,6 +277,16 @@ fn width(table: &Table, key: &str) -> Result<Option<u32>> {
     })
 }
 
+/// A switch of a part of a model.
+fn is_on(part: &Table, key: &str) -> Result<Option<bool>> {
+    let Some(value) = part.get(key) else { return Ok(None) };
+    value.as_bool().map(Some).ok_or_else(|| {
+        Error::input(format!("`{key}` is neither true nor false"))
+            .at(key.to_owned())
+            .help("write true or false")
+    })
+}
+
 /// A width that a part of a model must have.
 fn of_part(part: &Table, name: &str, key: &str) -> Result<u32> {
     width(part, key)?.ok_or_else(|| Error::input(format!("`{name}` has no `{key}`")))
@@ -348,7 +358,7 @@ pub(super) fn model(table: &Table) -> Result<Transformer> {
                 shared: width(moe, "shared_ffn")?.unwrap_or(0),
                 router_bias: false,
                 bias: false,
-                gated: moe.get("gated").and_then(Value::as_bool).unwrap_or(true),
+                gated: is_on(moe, "gated")?.unwrap_or(true),
                 latent: width(moe, "latent")?,
             })
         }

@@ -995,7 +995,7 @@ impl Serve {
         // sglang/srt/layers/communicator.py).
         if self.attends_apart() {
             let (both, replaced) = self.gathered(wires, width, doing)?;
-            sum = sum + (both + each * -replaced) * model.dense_layers();
+            sum = sum + (both + each * -replaced) * model.dense_layers().min(layers);
         }
         if doing == Doing::Decode {
             sum = sum + self.divided(wires, tokens)? * (layers * model.keeping());

@@ -4359,7 +4359,7 @@ fn containers_are_read_with_their_variables() {
             "env.yaml",
             "containers:\n- name: vllm\n  image: vllm/vllm-openai:v0.33.0\n  command: [bash, -c]\n  args:\n  - |-
     # RUN it, with an apostrophe's sign\n    exec vllm serve \\\n      llama3-70b \\\n      --tensor-parallel-size $TP \\
-      --data-parallel-size $((NODES * LOCAL)) --max-num-seqs ${MAX} \\\n      --eplb-config '{\"a\":\"1\",\n  \"b\":\"2\"}'
+      --data-parallel-size $((NODES * LOCAL)) --max-num-seqs ${MAX} \\\n      --eplb-config '{\"a\":\"1\",\n      \"b\":\"2\"}'
   env:\n  - name: TP\n    value: \"2\"\n  - name: LOCAL\n    value: \"2\"\n  - name: MAX\n    value: \"24\"
   - name: OTHER\n    valueFrom: {fieldRef: {fieldPath: x}}\n- name: sidecar\n  args: [\"--port=1\"]\n",
         ),
@@ -4373,7 +4373,7 @@ fn containers_are_read_with_their_variables() {
     ];
     let of = |name: &str, keys: &[(&str, &str)]| of_files(files, &[name], keys);
     let asked = of("env.yaml", &[]).err().unwrap();
-    assert!(asked.contains("does not say dp (--data-parallel-size $[NODES*LOCAL])"), "{asked}");
+    assert!(asked.contains("does not say dp (--data-parallel-size $((NODES*LOCAL)))"), "{asked}");
     let env = of("env.yaml", &[("dp", "4")]).unwrap();
     assert_eq!((env.tp, env.dp, env.sequences), (2, 4, 24));
     assert_eq!(env.engine.as_deref(), Some("vllm@0.33.0"));

@@ -156,10 +156,13 @@ fn cast(job: &Job, forward: f64) -> f64 {
     let moe = model.moe_layers() / f64::from(model.layers);
     let experts = model.experts.map_or(0.0, |e| f64::from(e.top_k * e.ffn + e.shared));
     let dense = model.dense_layers() / f64::from(model.layers);
-    let ffn = dense * f64::from(model.ffn) + moe * experts;
+    let of_experts = model.experts.map_or(0.0, |e| e.products() - 1.0);
+    let dense = dense * f64::from(model.ffn);
+    let ffn = dense + moe * experts;
+    let fed = dense * (model.products() - 1.0) + moe * experts * of_experts;
     let whole = 2.0 * h / if job.degrees.sequence { tp } else { 1.0 };
     let inputs = whole + (queries + ffn) / tp;
-    let outputs = whole + (queries + model.kv_width() + (model.products() - 1.0) * ffn) / tp;
+    let outputs = whole + (queries + model.kv_width() + fed) / tp;
     forward * inputs + outputs
 }
 
@@ -185,15 +188,19 @@ impl Work {
             let each = job.tokens() * ep * etp / tp * f64::from(experts.top_k)
                 / f64::from(experts.experts);
             let part = f64::from(experts.ffn) / etp;
-            // The products of a rank's only expert are plain ones, in the body's precision.
-            busy += self.grouped
-                * match experts.experts == job.degrees.ep {
-                    true => {
-                        let plain = job.device.body(job.precision, framework);
-                        (1.0 + FEW_TOKENS / each + NARROW / part) / plain
-                    }
-                    false => of_experts(FEW_A_EXPERT / each, part) / job.device.matmul(framework),
-                };
+            // The products of a rank's only expert are plain ones.
+            let plain = experts.experts == job.degrees.ep;
+            // Casts and the host's loop over several experts cost what 8 bits gain, unless they are in one kernel with
+            // their gates: steps of Nemotron 3, without gates, did not become shorter by it.
+            let rate = match plain || job.fused_experts && experts.gated {
+                true => job.device.body(job.precision, framework),
+                false => job.device.matmul(framework),
+            };
+            let longer = match plain {
+                true => 1.0 + FEW_TOKENS / each + NARROW / part,
+                false => of_experts(FEW_A_EXPERT / each, part),
+            };
+            busy += self.grouped * longer / rate;
             host = HOST_EXPERTS;
         }
         // The longer of GPU and host time, slightly more if they are similar.
