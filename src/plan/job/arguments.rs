@@ -106,6 +106,11 @@ impl Arguments {
         self.found.extend(others);
     }
 
+    /// The same of one.
+    pub fn set(&mut self, key: &str, value: impl Into<String>) {
+        self.found.insert(key.to_owned(), value.into());
+    }
+
     /// Leaves out switches that are off, for programs whose switches have values.
     pub fn without_off(&mut self) {
         self.found.retain(|_, value| !is_off(value));

@@ -198,10 +198,9 @@ pub(super) fn read(text: &str, file: &str) -> Result<Draft> {
             .at(format!("{file}: --task"))
             .help("write the job in TOML: model, gpus, layout, batch, sharding, machine"));
     }
-    let above = |key: &str, value: &str| [(key.to_owned(), value.to_owned())].into_iter();
     // Modules are set after layers (`_set_recompute_overrides`), and both above the recipe's.
     if let Some(modules) = args.any(&["recompute-modules"]).map(|all| all.replace(',', " ")) {
-        args.put_above(above("recompute-modules", &modules));
+        args.set("recompute-modules", modules);
         args.put_usual("recompute-granularity", "selective");
     } else if args.number(&["recompute-num-layers"]) == Some(0) {
         args.put_usual("recompute-granularity", "none");
@@ -319,22 +318,17 @@ fn repository(name: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::super::time::estimate;
-    use super::super::{Framework, Job, Precision, Wires, drafts};
+    use super::super::{Framework, Job, Precision, Wires, tests};
     use super::*;
     use crate::base::order::rising;
     use crate::model::algorithm::Registry;
-    use crate::plan::table::{BuiltIn, Machines, OneText};
 
     fn launched(text: &str) -> Draft {
-        let text: &'static str = text.to_owned().leak();
-        drafts(&OneText(text), &["run.sh".to_owned()])
-            .unwrap_or_else(|e| panic!("{e}"))
-            .remove(0)
-            .draft
+        tests::draft("run.sh", text.to_owned().leak())
     }
 
     fn job(text: &str) -> Job {
-        launched(text).job(&Machines::new(&BuiltIn), false).unwrap_or_else(|e| panic!("{e}"))
+        tests::job("run.sh", text.to_owned().leak(), &[])
     }
 
     const PUBLISHED: &str = include_str!("../../../tests/data/published_recipes.csv");

@@ -6,7 +6,6 @@ use std::num::NonZeroU32;
 use std::str::FromStr;
 
 use super::files::{self, known};
-use super::model::Attention;
 use super::words::width;
 use super::{
     Adapters, Degrees, Device, Dispatcher, Doing, Framework, Job, Overlap, Pins, Precision,
@@ -474,8 +473,7 @@ impl Draft {
                     .to_owned(),
             );
         }
-        let windowed = matches!(model.attention, Attention::Compressed { .. });
-        if model.window.is_some() && !windowed {
+        if model.counts_windows_whole() {
             inferred.push("sliding-window attention is counted over the whole sequence".to_owned());
         }
         let apart = self.unread.iter().any(|key| key.starts_with("sequence_parallel_size"));

@@ -123,7 +123,7 @@ pub(super) fn read(text: &str, file: &str) -> Result<Draft> {
     if let Some(how) =
         found.or_else(|| args.any(&["moe-flex-dispatcher-backend"]).map(str::to_owned))
     {
-        args.put_above([("moe-token-dispatcher-type".to_owned(), how)].into_iter());
+        args.set("moe-token-dispatcher-type", how);
     }
     let named = all.iter().find(|one| {
         matches!(&one.path[..], [modules, _, model] if modules == "modules" && model == "model")
@@ -209,16 +209,16 @@ fn with_defaults(text: &str) -> String {
 
 /// The types of products as Megatron's arguments say them.
 fn types(args: &mut Arguments) {
-    let above = |key: &str, value: &str| (key.to_owned(), value.to_owned());
     // A switch of NeMo beside which another says the format.
     if args.get("fp8-hybrid").is_some() && args.get("fp8-format").is_none_or(is_off) {
-        args.put_above([above("fp8-hybrid", "false")].into_iter());
+        args.set("fp8-hybrid", "false");
     }
     match args.get("bf16").unwrap_or("").to_owned().as_str() {
         "16" | "16-mixed" | "fp16" => {
-            args.put_above([above("bf16", "false"), above("fp16", "true")].into_iter());
+            args.set("bf16", "false");
+            args.set("fp16", "true");
         }
-        "32" | "32-true" => args.put_above([above("bf16", "false")].into_iter()),
+        "32" | "32-true" => args.set("bf16", "false"),
         _ => {}
     }
     let named = args.get("mixed-precision").unwrap_or("").to_owned();
@@ -232,7 +232,7 @@ fn types(args: &mut Arguments) {
         ("nvfp4", "fp4-format", "e2m1"),
     ] {
         if named.contains(word) {
-            args.put_above([above(key, value)].into_iter());
+            args.set(key, value);
         }
     }
 }
@@ -249,7 +249,7 @@ fn usual(args: &mut Arguments) {
         args.put_usual("grad-reduce-in-bf16", "true");
     }
     if args.any(&["normalization"]).is_some_and(|name| name.eq_ignore_ascii_case("rmsnorm")) {
-        args.put_above([("normalization".to_owned(), "RMSNorm".to_owned())].into_iter());
+        args.set("normalization", "RMSNorm");
     }
     if args.has("num-query-groups") {
         args.put_usual("group-query-attention", "true");
@@ -259,7 +259,7 @@ fn usual(args: &mut Arguments) {
         args.any(&["moe-layer-freq"]).filter(|list| list.contains(' ') && !list.contains('['))
     {
         let list = format!("([{}])", list.replace(' ', ","));
-        args.put_above([("moe-layer-freq".to_owned(), list)].into_iter());
+        args.set("moe-layer-freq", list);
     }
 }
 
@@ -277,27 +277,16 @@ fn repository(name: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Dispatcher, Framework, Job, Precision, drafts};
+    use super::super::{Dispatcher, Framework, Job, Precision, tests};
     use super::*;
     use crate::plan::Shard;
-    use crate::plan::table::{BuiltIn, Machines, OneText};
 
     fn read(text: &'static str) -> Draft {
-        drafts(&OneText(text), &["a.yaml".to_owned()])
-            .unwrap_or_else(|e| panic!("{e}"))
-            .remove(0)
-            .draft
+        tests::draft("a.yaml", text)
     }
 
     fn job(text: &'static str, keys: &[(&str, &str)]) -> Job {
-        let mut typed = Draft::default();
-        for (key, value) in keys {
-            typed.put(key, *value).unwrap();
-        }
-        typed
-            .over(&read(text))
-            .job(&Machines::new(&BuiltIn), false)
-            .unwrap_or_else(|e| panic!("{e}"))
+        tests::job("a.yaml", text, keys)
     }
 
     /// As examples/megatron/configs/MI300X/qwen3_235B_A22B-FP8-pretrain.yaml has it.

@@ -576,11 +576,16 @@ impl Transformer {
         })
     }
 
-    /// The same where kernels count windows over the whole sequence, except those that have compressed keys beside them.
+    /// Whether a training counts its windows over the whole sequence: all but those that have compressed keys beside them.
+    pub fn counts_windows_whole(&self) -> bool {
+        self.window.is_some() && !matches!(self.attention, Attention::Compressed { .. })
+    }
+
+    /// The same in a training.
     pub fn trained_cores(&self, tokens: f64) -> f64 {
-        match self.attention {
-            Attention::Compressed { .. } => self.cores(tokens),
-            _ => self.cores_of(|_| 1.0),
+        match self.counts_windows_whole() {
+            true => self.cores_of(|_| 1.0),
+            false => self.cores(tokens),
         }
     }
 

@@ -9,12 +9,12 @@ use crate::model::algorithm::Registry;
 use crate::plan::Group;
 use crate::plan::table::{BuiltIn, Files, Machines, OneText};
 
-fn draft(name: &str, text: &'static str) -> Draft {
+pub(super) fn draft(name: &str, text: &'static str) -> Draft {
     let names = [name.to_owned()];
     drafts(&OneText(text), &names).unwrap_or_else(|e| panic!("{name}: {e}")).remove(0).draft
 }
 
-fn job(name: &str, text: &'static str, keys: &[(&str, &str)]) -> Job {
+pub(super) fn job(name: &str, text: &'static str, keys: &[(&str, &str)]) -> Job {
     let mut typed = Draft::default();
     for (key, value) in keys {
         typed.put(key, *value).unwrap();
