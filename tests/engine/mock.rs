@@ -373,7 +373,7 @@ fn faults_add_up() {
 
 #[test]
 fn equal_seeds_give_equal_bytes_and_others_do_not() {
-    let asked = Ask { noise: Ratio(0.03), ..ask("all_reduce_perf", sizes(8, 1 << 24, 2)) };
+    let asked = Ask { noise: Ratio(0.03), ..ask("all_reduce_perf", sizes(8, 1 << 24, 16)) };
     let text = |seed| on("dgx-h100", 16, &Ask { seed, ..asked.clone() });
     assert_eq!(text(7), text(7));
     assert_eq!(text(7).text(None), text(7).text(None));

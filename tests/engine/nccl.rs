@@ -244,7 +244,7 @@ fn the_known_machines_are_those_of_the_table() {
 fn a_cell_that_is_not_considered_has_a_reason() {
     let mut settings = environments();
     settings.push((String::new(), Settings::default()));
-    for (turn, Named { id, comm }) in communicators().iter().step_by(7 * one_in(2)).enumerate() {
+    for (turn, Named { id, comm }) in communicators().iter().step_by(7 * one_in(5)).enumerate() {
         for (version, (env, settings)) in
             some(turn).flat_map(|v| settings.iter().map(move |s| (v, s)))
         {

@@ -140,7 +140,7 @@ fn every_verb_gives_one_answer() {
     let mut dice = Dice(20);
     let mut batch = Batch::default();
     let (mut asked, mut drawn, mut selected) = (0, 0, 0);
-    let questions = 1000 / one_in(8);
+    let questions = 1000 / one_in(16);
     while asked < questions {
         drawn += 1;
         assert!(drawn < 20_000, "only {asked} questions have an answer");

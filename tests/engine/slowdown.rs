@@ -57,7 +57,7 @@ fn query(name: &str, collective: Collective, nodes: u32) -> Option<Query> {
 /// Judges runs that take `factor` times what is expected: single sizes, and a curve.
 fn said(factor: f64, check: impl Fn(&str, &Verdict) + Sync) -> Vec<Said> {
     let registry = Registry::builtin();
-    let all: Vec<_> = questions().into_iter().step_by(one_in(113)).collect();
+    let all: Vec<_> = questions().into_iter().step_by(one_in(300)).collect();
     cores::spread(&all, |(name, collective, nodes)| {
         let mut said = Said::default();
         let Some(query) = query(name, *collective, *nodes) else { return said };

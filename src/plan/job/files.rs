@@ -24,7 +24,7 @@ pub(crate) fn drafts(files: &dyn Files, names: &[String]) -> Result<Vec<Row>> {
 }
 
 /// Files of a job, with those that they name.
-const MOST: usize = 64;
+const MOST: usize = 16;
 
 /// The jobs of files, of which so many are left.
 fn within(files: &dyn Files, names: &[String], left: &Cell<usize>) -> Result<Vec<Row>> {
