@@ -9,6 +9,8 @@ mod examples;
 mod explain;
 mod explorer;
 mod formats;
+#[path = "../support/full.rs"]
+mod full;
 mod glossary;
 #[path = "../support/gzip.rs"]
 mod gzip;

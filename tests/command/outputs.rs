@@ -10,8 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-#[path = "../support/full.rs"]
-mod full;
+use crate::full;
 
 fn collcost(words: &str, here: &Path) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_collcost"));
@@ -200,7 +199,7 @@ fn a_killed_writer_leaves_the_old_file_or_the_new_one() {
     let page = collcost("explore --out -", here.path()).output().unwrap().stdout;
     fs::write(&file, "old").unwrap();
     std::os::unix::fs::symlink("page.html", &link).unwrap();
-    let kills = 10_000 / full::one_in(400) as u64;
+    let kills = 10_000 / full::one_in(1000) as u64;
     let (mut ended, mut killed) = (0, 0);
     let since = Instant::now();
     assert!(collcost("explore --out other.html", here.path()).output().unwrap().status.success());
