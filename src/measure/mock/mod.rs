@@ -299,37 +299,60 @@ pub fn mock(registry: &Registry, query: &Query, ask: &Ask) -> Result<Mock> {
 /// Messages that are simulated for one suspected fault: there are some twenty, and the user waits.
 const SUSPECTED: u64 = 500_000;
 
-/// How much longer calls of `sizes` take with a fault, without noise.
-///
-/// # Errors
-/// A fault that the machine cannot have; an unknown parameter of the machine.
-pub fn slowdown(
-    registry: &Registry,
-    query: &Query,
-    fault: &Fault,
-    sizes: &[Bytes],
-    dtype: DataType,
-) -> Result<Vec<Ratio>> {
-    let broken = Broken::new(query, std::slice::from_ref(fault), 1)?;
-    let tuner = match broken.off.as_slice() {
-        [] => None,
-        off => Some(tuner::Tuner::new(query, off)?),
-    };
-    let healthy = Bench::new(registry, query, 0)?;
-    let expecting = Expecting::new(registry, query)?;
-    let lab = Lab::new(registry, (healthy, &broken), (Ratio(0.0), 1, 1), sizes.len())?;
-    let mut lab = lab.within(SUSPECTED, sizes.len());
-    let mut ratios = Vec::with_capacity(sizes.len());
-    for (i, &size) in sizes.iter().enumerate() {
-        let take = took(&lab.healthy, &expecting, size);
-        let protocol = tuner.as_ref().map_or(Ratio(1.0), |t| t.factor(size));
-        // Whole elements: the requested size may be for another type.
-        let whole = Bytes(size.0 - size.0 % dtype.bytes().0.max(1));
-        let usual = expecting.time(whole);
-        let time = lab.look(i, whole, &take, usual * protocol)?.times[0];
-        ratios.push(if usual.0 > 0.0 { time / usual } else { protocol });
+/// A machine whose possible faults are looked at, one after another and without noise.
+pub struct Suspected<'r> {
+    registry: &'r Registry,
+    query: Query,
+    expecting: Expecting<'r>,
+    sizes: Vec<Bytes>,
+    lab: Lab,
+}
+
+impl<'r> Suspected<'r> {
+    /// The machine of `query` with calls of `sizes`, in whole elements: sizes may be meant for another type.
+    ///
+    /// # Errors
+    /// An unknown parameter of the machine.
+    pub fn new(
+        registry: &'r Registry,
+        query: &Query,
+        sizes: &[Bytes],
+        dtype: DataType,
+    ) -> Result<Self> {
+        let healthy = Bench::new(registry, query, 0)?;
+        let none = Broken::new(query, &[], 1)?;
+        let lab = Lab::new(registry, (healthy, &none), (Ratio(0.0), 1, 1), sizes.len())?;
+        let whole = |size: &Bytes| Bytes(size.0 - size.0 % dtype.bytes().0.max(1));
+        Ok(Self {
+            registry,
+            query: query.clone(),
+            expecting: Expecting::new(registry, query)?,
+            sizes: sizes.iter().map(whole).collect(),
+            lab: lab.within(SUSPECTED, sizes.len()),
+        })
     }
-    Ok(ratios)
+
+    /// How much longer calls of each size take with a fault.
+    ///
+    /// # Errors
+    /// A fault that the machine cannot have; an unknown parameter of the machine.
+    pub fn slowdown(&mut self, fault: &Fault) -> Result<Vec<Ratio>> {
+        let broken = Broken::new(&self.query, std::slice::from_ref(fault), 1)?;
+        let tuner = match broken.off.as_slice() {
+            [] => None,
+            off => Some(tuner::Tuner::new(&self.query, off)?),
+        };
+        self.lab.turn_to(self.registry, &broken)?;
+        let mut ratios = Vec::with_capacity(self.sizes.len());
+        for (i, &size) in self.sizes.iter().enumerate() {
+            let take = took(&self.lab.healthy, &self.expecting, size);
+            let protocol = tuner.as_ref().map_or(Ratio(1.0), |t| t.factor(size));
+            let usual = self.expecting.time(size);
+            let time = self.lab.look(i, size, &take, usual * protocol)?.times[0];
+            ratios.push(if usual.0 > 0.0 { time / usual } else { protocol });
+        }
+        Ok(ratios)
+    }
 }
 
 /// The reduction of a program that reduces.

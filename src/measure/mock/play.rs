@@ -148,7 +148,7 @@ impl Bench {
 }
 
 /// How the time of a size is found.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum Way {
     /// By simulating the schedule, this many times per place.
     Played(u32),
@@ -168,8 +168,11 @@ pub(super) struct Lab {
     seed: u64,
     /// The limit of simulated messages for one size.
     share: u64,
-    /// The number of messages in the schedules counted so far, by algorithm and segments.
-    counted: HashMap<(&'static str, u32, bool), Option<u64>>,
+    /// The number of messages in the schedules counted so far, by algorithm and segments, on which machine, and whether
+    /// rates are shared.
+    counted: HashMap<(&'static str, u32, bool, bool), Option<u64>>,
+    /// The healthy machine's times found so far, by size, algorithm and segments, how, and whether rates are shared.
+    usual: HashMap<(Bytes, &'static str, u32, Way, bool), Seconds>,
     simulator: Simulator,
 }
 
@@ -216,6 +219,7 @@ impl Lab {
             seed,
             share: MESSAGES / (sizes as u64).max(1),
             counted: HashMap::new(),
+            usual: HashMap::new(),
             simulator: Simulator::default(),
         })
     }
@@ -223,6 +227,19 @@ impl Lab {
     /// The same with another number of messages for the whole table.
     pub(super) fn within(self, messages: u64, sizes: usize) -> Self {
         Self { share: messages / (sizes as u64).max(1), ..self }
+    }
+
+    /// The same with another faulty machine: what is known of the healthy one stays.
+    ///
+    /// # Errors
+    /// An unknown parameter of the machine.
+    pub(super) fn turn_to(&mut self, registry: &Registry, broken: &Broken) -> Result<()> {
+        self.broken = Bench::new(registry, &broken.query, self.healthy.root)?;
+        self.trouble = broken.trouble.clone();
+        self.lost = broken.lost;
+        self.chooses = broken.chooses;
+        self.counted.retain(|&(_, _, of_broken, _), _| !of_broken);
+        Ok(())
     }
 
     /// Whether both machines are the same and nothing varies.
@@ -255,30 +272,46 @@ impl Lab {
             return Ok(Found { chosen, ..Found::as_expected(expected) });
         }
         let way = self.way([take, &other]);
-        let (none, late) = (Trouble::default(), self.trouble.clone());
+        let late = self.trouble.clone();
         let prompt = Trouble { starts: Vec::new(), ..late.clone() };
         let most = late.starts.iter().map(|start| start.0).fold(0.0, f64::max);
         let at = |trouble, lost| Conditions { trouble, lost };
-        // A machine's parameters come from runs with the usual noise, so both sides have it. The healthy
-        // one's does not depend on the seed.
-        let usual = self.mean(false, take, size, way, (0, u64::MAX, true), &at(&none, 0))?;
-        let mut times = [expected; 2];
-        for (place, found) in times.iter_mut().enumerate() {
-            let drawn = (self.seed, (row as u64) << 1 | place as u64, false);
+        let usual = self.usual(take, size, way)?;
+        let varies = self.noise.0 > 0.0;
+        let mut place = |place: u64| -> Result<Seconds> {
+            let drawn = (self.seed, (row as u64) << 1 | place, false);
             let time = self.mean(true, &other, size, way, drawn, &at(&prompt, self.lost))?;
-            *found = match take.guessed && other.algorithm.meta().id != take.algorithm.meta().id {
-                // Nothing says that the library ran what is missing.
-                true => Seconds(expected.0.max(time.0)),
-                false if usual.0 > 0.0 => expected * Ratio(time.0 / usual.0),
-                false => expected,
-            };
+            let mut found =
+                match take.guessed && other.algorithm.meta().id != take.algorithm.meta().id {
+                    // Nothing says that the library ran what is missing.
+                    true => Seconds(expected.0.max(time.0)),
+                    false if usual.0 > 0.0 => expected * Ratio(time.0 / usual.0),
+                    false => expected,
+                };
             if most > 0.0 {
                 let waited = self.mean(true, &other, size, way, drawn, &at(&late, self.lost))?;
                 // All ranks could begin as late as the last.
                 found.0 += (waited.0 - time.0).clamp(0.0, most);
             }
+            Ok(found)
+        };
+        let out_of_place = place(0)?;
+        let in_place = if varies { place(1)? } else { out_of_place };
+        Ok(Found { times: [out_of_place, in_place], way: Some(way), chosen })
+    }
+
+    /// The time of a healthy call. A machine's parameters come from runs with the usual noise, so both sides have it; the
+    /// healthy one's does not depend on the seed.
+    fn usual(&mut self, take: &Take, size: Bytes, way: Way) -> Result<Seconds> {
+        let (id, segments) = (take.algorithm.meta().id, take.price.segments);
+        let key = (size, id, segments, way, self.lost > 0);
+        if let Some(known) = self.usual.get(&key) {
+            return Ok(*known);
         }
-        Ok(Found { times, way: Some(way), chosen })
+        let healthy = Conditions { trouble: &Trouble::default(), lost: 0 };
+        let time = self.mean(false, take, size, way, (0, u64::MAX, true), &healthy)?;
+        self.usual.insert(key, time);
+        Ok(time)
     }
 
     /// Whether the schedules of both machines can be simulated, and how often.
@@ -303,7 +336,7 @@ impl Lab {
 
     /// The cost of one simulation in messages; `None` if it is too high.
     fn weigh(&mut self, broken: bool, take: &Take) -> Option<u64> {
-        let key = (take.algorithm.meta().id, take.price.segments, broken);
+        let key = (take.algorithm.meta().id, take.price.segments, broken, self.lost > 0);
         if let Some(known) = self.counted.get(&key) {
             return *known;
         }

@@ -1,6 +1,8 @@
 //! Causes that are simulated on the machine or computed by the model: a fault of `mock`, a forced
 //! algorithm, a size in another convention, a break at one size.
 
+use std::cell::{OnceCell, RefCell};
+
 use super::likelihood::Figures;
 use super::mechanism::{
     ALGORITHM, CLIFF, DOMAIN, NICS, NVLS, Next, P2P, P2P_NEXT, PROTO, SLOW_RANK_MPI, Wire,
@@ -15,7 +17,7 @@ use crate::library::nccl::{Algo, Proto};
 use crate::machine::query::Query;
 use crate::machine::sample::DataType;
 use crate::measure::expect::{Expecting, Ideal};
-use crate::measure::mock::{Fault, Link, slowdown};
+use crate::measure::mock::{Fault, Link, Suspected};
 use crate::model::algorithm::RunBy;
 use crate::model::algorithm::{Library, Registry};
 
@@ -58,6 +60,8 @@ pub(super) struct Lab<'a> {
     pub run_by: RunBy,
     /// The only algorithm that the run's variables leave.
     pub only: Option<Algo>,
+    /// The machine that has each fault in turn; `None` if it has no prices.
+    pub faulty: OnceCell<Option<RefCell<Suspected<'a>>>>,
 }
 
 impl Lab<'_> {
@@ -75,9 +79,12 @@ impl Lab<'_> {
 
     /// A fault that is simulated on the machine; `None` if the machine cannot have it.
     fn fault(&self, fault: &Fault) -> Option<Predicted> {
-        let sizes: Vec<Bytes> = self.points.iter().map(|p| p.size).collect();
-        let dtype = self.dtype.unwrap_or(DataType::F32);
-        let ratios = slowdown(self.registry, self.query, fault, &sizes, dtype).ok()?;
+        let faulty = self.faulty.get_or_init(|| {
+            let sizes: Vec<Bytes> = self.points.iter().map(|p| p.size).collect();
+            let dtype = self.dtype.unwrap_or(DataType::F32);
+            Suspected::new(self.registry, self.query, &sizes, dtype).ok().map(RefCell::new)
+        });
+        let ratios = faulty.as_ref()?.borrow_mut().slowdown(fault).ok()?;
         let ratios: Vec<f64> = ratios.into_iter().map(|r| r.0.ln()).collect();
         ratios.iter().any(|r| r.abs() > 0.01).then_some(Predicted::Times(vec![ratios]))
     }

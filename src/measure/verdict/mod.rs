@@ -516,7 +516,8 @@ impl<'a> Judge<'a> {
         'a: 'b,
     {
         let Self { expecting, registry, query, dtype, only, .. } = *self;
-        lab::Lab { registry, query, expecting, dtype, points, run_by, only }
+        let faulty = std::cell::OnceCell::new();
+        lab::Lab { registry, query, expecting, dtype, points, run_by, only, faulty }
     }
 
     /// The verdict on times. For sizes other than those it was made for, suspects are simulated again.
