@@ -132,6 +132,7 @@ pub const PARTS: &[&str] = &[
 /// # Errors
 /// An unknown part, with the nearest known one.
 pub fn list(registry: &Registry, only: Option<&str>) -> Result<List> {
+    let only = only.filter(|part| *part != "all");
     if let Some(part) = only.filter(|p| !PARTS.contains(p)) {
         return Err(Error::input(format!("`{part}` is not a part of the list")).help(
             did_you_mean(part, PARTS.iter().copied(), || format!("write {}", PARTS.join(", "))),

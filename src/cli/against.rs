@@ -1,6 +1,6 @@
 //! Files of another revision, read from git without touching the work tree.
 
-use std::path::Path;
+use std::path::{Component, Path, PathBuf};
 use std::process::Command;
 
 use super::files::Here;
@@ -52,7 +52,9 @@ impl Files for At<'_> {
     fn text(&self, path: &str) -> Result<String> {
         // git takes paths relative to the working folder.
         let here = std::env::current_dir().unwrap_or_default();
-        let path = Path::new(path).strip_prefix(&here).unwrap_or(Path::new(path)).display();
+        let path = Path::new(path).strip_prefix(&here).unwrap_or(Path::new(path));
+        let path = if path.is_absolute() { from_here(&here, path) } else { path.to_owned() };
+        let path = path.display();
         let object = format!("{}:./{}", self.revision, path.to_string().trim_start_matches("./"));
         let refuse = |why: String| {
             Error::input(format!("`{path}` cannot be read at {}: {why}", self.revision))
@@ -66,7 +68,18 @@ impl Files for At<'_> {
         String::from_utf8(shown.stdout).map_err(|_| refuse("it is not text".to_owned()))
     }
 
+    fn log(&self, path: &str) -> Result<Vec<u8>> {
+        Here.log(path)
+    }
+
     fn matching(&self, pattern: &str) -> Result<Vec<String>> {
         Here.matching(pattern)
     }
+}
+
+/// An absolute path as seen from a folder.
+fn from_here(here: &Path, path: &Path) -> PathBuf {
+    let shared = here.components().zip(path.components()).take_while(|(a, b)| a == b).count();
+    let up = here.components().skip(shared).map(|_| Component::ParentDir);
+    up.chain(path.components().skip(shared)).collect()
 }

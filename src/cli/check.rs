@@ -88,7 +88,7 @@ pub(super) struct Args {
     today: Option<String>,
     /// Print the rate below which another tool should fail each size, from what is expected and not
     /// from the limits: nccl-tests, sichek, nvsentinel, dcgm, ai-cloud-validation or cluster-toolkit
-    #[arg(long, value_name = "GATE", conflicts_with = "update")]
+    #[arg(long, value_name = "GATE", conflicts_with_all = ["update", "write"])]
     threshold_for: Option<String>,
 }
 
@@ -115,6 +115,11 @@ impl Args {
             return write(format, out, &report, |_| results::inputs(&report));
         }
         let mut report = answer::check::check(&self.file, &checked, self.strict);
+        if self.inputs && format == Format::Text {
+            // Who reads names of files gets none, and not the words of faults.
+            put(&mut std::io::stderr(), format, &report, None, Look::document())?;
+            return Err(Stop::Faults);
+        }
         let diff = |against: &String| {
             let before = match Path::new(against).is_file() {
                 true => check(&Here, against, &options),

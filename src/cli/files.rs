@@ -19,6 +19,10 @@ impl Files for Here {
         text.map_err(|e| unreadable(path, &e))
     }
 
+    fn log(&self, path: &str) -> Result<Vec<u8>> {
+        super::input::log_bytes(path)
+    }
+
     fn matching(&self, pattern: &str) -> Result<Vec<String>> {
         Disk.matching(pattern)
     }
@@ -51,6 +55,11 @@ impl Files for Noted {
     fn text(&self, path: &str) -> Result<String> {
         self.note(path);
         Here.text(path)
+    }
+
+    fn log(&self, path: &str) -> Result<Vec<u8>> {
+        self.note(path);
+        Here.log(path)
     }
 
     fn matching(&self, pattern: &str) -> Result<Vec<String>> {

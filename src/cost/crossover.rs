@@ -33,8 +33,10 @@ pub fn crossover(a: &Prepared, b: &Prepared) -> Option<Volume> {
 pub fn changes(a: &Prepared, b: &Prepared) -> Vec<Change> {
     if let (Some((latency_a, slope_a)), Some((latency_b, slope_b))) = (a.line(), b.line()) {
         let (later, flatter) = (latency_b - latency_a, slope_a - slope_b);
-        let change = Change { size: Volume(later / flatter), to_first: later < 0.0 };
-        return (later * flatter > 0.0).then_some(change).into_iter().collect();
+        let size = later / flatter;
+        let change = Change { size: Volume(size), to_first: later < 0.0 };
+        let is_one = later * flatter > 0.0 && size <= LARGEST;
+        return is_one.then_some(change).into_iter().collect();
     }
     changes_of(|size| difference(a, b, size))
 }

@@ -100,7 +100,7 @@ fn load_into(
             named.clear();
         }
     }
-    let settings = documents.first().map_or(Vec::new(), |(f, d)| settings(layer(f, d)));
+    let settings = documents.first().map_or(Vec::new(), |(f, d)| settings(layer(f, d), faults));
     let one = |(name, own): (&str, Layer<'_>)| {
         let layers = layered(over.into_iter().chain([own]).collect(), presets, faults);
         read(name, layers, &settings, machines, faults)

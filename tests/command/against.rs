@@ -96,7 +96,55 @@ fn inputs_are_all_files_that_are_read() {
     // A file that is missing is a fault, and no list that CI would trust.
     fs::remove_file(folder.join("job.toml")).unwrap();
     let found = collcost(folder, &["check", "--inputs"]);
-    assert_eq!(found.status.code(), Some(2), "{}", String::from_utf8_lossy(&found.stdout));
+    let said = String::from_utf8_lossy(&found.stderr);
+    assert!(found.status.code() == Some(2) && said.contains("job.toml"), "{said}");
+    // A script takes what is there for names of files.
+    assert_eq!(String::from_utf8_lossy(&found.stdout), "");
+}
+
+/// Logs are those of the work tree, since git has few of them; a budget may be named from elsewhere.
+#[test]
+fn logs_that_git_has_not_and_files_above_are_compared() {
+    let held = tempfile::tempdir().unwrap();
+    let folder = held.path().canonicalize().unwrap();
+    let mock = ["mock", "all_reduce_perf", "-n", "8", "--on", "dgx-h100"];
+    fs::write(folder.join("run.log"), collcost(&folder, &mock).stdout).unwrap();
+    fs::create_dir(folder.join("ci")).unwrap();
+    fs::write(folder.join(".gitignore"), "*.log\n").unwrap();
+    let budget =
+        "[[budget]]\nname = \"run\"\nn = 8\nprofile = \"dgx-h100\"\nmeasured = \"run.log\"\n";
+    fs::write(folder.join("collcost.toml"), budget).unwrap();
+    if !(git(&folder, &["init", "-q"])
+        && git(&folder, &["add", "."])
+        && git(&folder, &["commit", "-qm", "base"]))
+    {
+        eprintln!("git is missing: not tested");
+        return;
+    }
+    let file = folder.join("collcost.toml");
+    let words = ["check", file.to_str().unwrap(), "--against", "HEAD", "--format", "json"];
+    for here in [folder.clone(), folder.join("ci")] {
+        let output = collcost(&here, &words);
+        let report = json(&output.stdout);
+        assert_eq!(report["faults_before"], Value::Array(Vec::new()), "{report}");
+        assert_eq!(report["budgets"][0]["old"], report["budgets"][0]["new"], "{report}");
+    }
+}
+
+/// Settings are read whatever the format: a budget of another machine than was meant holds.
+#[test]
+fn a_setting_that_is_unknown_is_a_fault_in_each_format() {
+    let held = tempfile::tempdir().unwrap();
+    let budget = "[[budget]]\nname = \"a\"\ncollective = \"allreduce\"\nn = 64\nsize = \"1GiB\"\n\
+        max_time = \"8ms\"\n";
+    let settings = "[defaults]\nprofile = \"dgx-h100\"\n[machine]\nbw_intr = \"24GB/s\"\n";
+    fs::write(held.path().join("b.toml"), format!("{settings}{budget}")).unwrap();
+    for format in ["text", "json", "github", "junit", "summary"] {
+        let output = collcost(held.path(), &["check", "b.toml", "--format", format]);
+        let said = String::from_utf8_lossy(&output.stdout);
+        assert_eq!(output.status.code(), Some(2), "{format}: {said}");
+        assert!(said.contains("bw_intr"), "{format}: {said}");
+    }
 }
 
 #[test]

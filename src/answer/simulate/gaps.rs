@@ -193,8 +193,11 @@ impl Facts<'_> {
                      start, the first in the schedule goes first, which is not the best order here"
                 ),
             }
-        } else {
+        } else if self.ask.trouble.is_none() {
             "the closed form is the time in mode flow: data and ports alone decide".to_owned()
+        } else {
+            "the closed form is the time in mode flow of a machine where nothing is slow or late"
+                .to_owned()
         })
     }
 

@@ -23,7 +23,14 @@ fn logged(
     let mut read = 0;
     for pattern in patterns {
         for file in files.matching(pattern)? {
-            let log = look(files.text(&file)?.as_bytes(), &file, asked)?;
+            let log = look(&files.log(&file)?[..], &file, asked);
+            let log = log.map_err(|error| match error.what().contains(&file) {
+                true => error,
+                false => {
+                    let named = Error::input(format!("{file}: {}", error.what()));
+                    error.mending().iter().fold(named, |named, help| named.help(*help))
+                }
+            })?;
             read += 1;
             found.extend(runs(&file, &log, &mut left_out));
         }

@@ -21,6 +21,14 @@ pub trait Files {
     /// The file does not exist or cannot be read.
     fn text(&self, path: &str) -> Result<String>;
 
+    /// The bytes of a log, unpacked where it is packed.
+    ///
+    /// # Errors
+    /// As [`Files::text`].
+    fn log(&self, path: &str) -> Result<Vec<u8>> {
+        self.text(path).map(String::into_bytes)
+    }
+
     /// The files that match a path with `*`, in order; the path itself if it has no `*`.
     ///
     /// # Errors

@@ -95,5 +95,6 @@ fn said(xml: &mut Xml, tag: &str, what: &str, text: &str) -> io::Result<()> {
 
 /// Characters that XML 1.0 does not allow are left out.
 fn plain(text: &str) -> String {
-    text.chars().filter(|c| !c.is_control() || matches!(c, '\n' | '\t')).collect()
+    let is_allowed = |c: &char| !c.is_control() && !matches!(c, '\u{fffe}' | '\u{ffff}');
+    text.chars().filter(|c| is_allowed(c) || matches!(c, '\n' | '\t')).collect()
 }
