@@ -104,7 +104,7 @@ pub fn of_hosts(table: &mut Table) {
     const PORT: u32 = 200;
     let off = |told: &Told| told.rate(1) / (CARRIED * f64::from(PORT) * 1e6 / 8.0) - 1.0;
     let holds = |told: &Told| told.are(2, 1) && off(told).abs() < 0.05;
-    let Measured { seen, disturbed } = measured(|| hosts(PORT, "18s"), holds);
+    let Measured { seen, disturbed } = measured(|| hosts(PORT, "12s"), holds);
     assert!(seen.are(2, 1), "{}: {:?}", seen.said, seen.tiers);
     let kinds: Vec<Option<TierKind>> = seen.tiers.iter().map(|tier| tier.kind).collect();
     assert_eq!(kinds, [Some(TierKind::Memory), Some(TierKind::Network)]);
