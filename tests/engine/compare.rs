@@ -901,6 +901,7 @@ fn tables_that_contradict_each_other_are_judged_apart() {
                 .collect()
         )
     );
+    // What follows is seen in whole runs, too.
     if one_in(2) > 1 {
         return;
     }

@@ -13,6 +13,8 @@ use collcost::measure::mock::{Ask, Fault, Mock, PROGRAMS, Program, Row, Sizes, S
 use collcost::model::algorithm::Registry;
 use collcost::model::formula::Params;
 
+use crate::full::one_in;
+
 const GIB: u64 = 1 << 30;
 const F32: DataType = DataType::F32;
 const F8: DataType = DataType::F8e4m3;
@@ -373,7 +375,10 @@ fn faults_add_up() {
 
 #[test]
 fn equal_seeds_give_equal_bytes_and_others_do_not() {
-    let asked = Ask { noise: Ratio(0.03), ..ask("all_reduce_perf", sizes(8, 1 << 24, 16)) };
+    let asked = Ask {
+        noise: Ratio(0.03),
+        ..ask("all_reduce_perf", sizes(8, 1 << 24, 2 * one_in(8) as u64))
+    };
     let text = |seed| on("dgx-h100", 16, &Ask { seed, ..asked.clone() });
     assert_eq!(text(7), text(7));
     assert_eq!(text(7).text(None), text(7).text(None));
