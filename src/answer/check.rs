@@ -305,7 +305,8 @@ fn message(budget: &Budget, outcome: &Outcome) -> String {
     };
     let was = budget.expected.as_ref();
     let was = was.map_or(String::new(), |was| format!(", written when {was} was expected"));
-    let note = if outcome.note.is_empty() { String::new() } else { format!("; {}", outcome.note) };
+    let notes = [Some(&outcome.note).filter(|note| !note.is_empty()), outcome.unfit.as_ref()];
+    let note: String = notes.iter().flatten().map(|note| format!("; {note}")).collect();
     let band = match outcome.band {
         // A range that rounding hides is left out.
         Some((low, high)) if high.base().0 > 1.005 * low.base().0 => {

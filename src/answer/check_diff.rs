@@ -128,7 +128,9 @@ pub fn check_diff(against: &str, old: &Checked, new: &Checked, strict: bool) -> 
     for one in &now {
         budgets.push(pair(find(&before, &one.0.name).map(|i| &before[i]), Some(one)));
     }
-    for one in before.iter().filter(|(b, _)| find(&now, &b.name).is_none()) {
+    // Nothing is judged of files with faults, so what they lack is not known.
+    let gone = |(b, _): &&(Budget, Outcome)| new.faults.is_empty() && find(&now, &b.name).is_none();
+    for one in before.iter().filter(gone) {
         budgets.push(pair(Some(one), None));
     }
     for (one, (budget, outcome)) in budgets.iter_mut().zip(&now) {

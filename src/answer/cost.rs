@@ -615,7 +615,7 @@ fn optimal(query: &Query) -> Result<Option<Optimal>> {
 
 /// The lowest ideal time as the size grows.
 pub(super) fn ideal_switch_points(ready: &[Candidate]) -> Vec<Fastest> {
-    envelope(ready, SMALLEST, LARGEST).iter().map(Fastest::new).collect()
+    envelope(ready, SMALLEST.into(), LARGEST.into()).iter().map(Fastest::new).collect()
 }
 
 /// What the library runs as the size grows.
@@ -624,9 +624,10 @@ pub(super) fn switch_points(expecting: &Expecting<'_>) -> Vec<SwitchPoint> {
     expecting.switch_points().into_iter().map(point).collect()
 }
 
-/// The sizes between which changes are searched: one byte and one tebibyte.
-pub(super) const SMALLEST: Volume = Volume(1.0);
-pub(super) const LARGEST: Volume = Volume(1_099_511_627_776.0);
+/// The sizes between which changes are searched if none are given: one byte …
+pub const SMALLEST: Bytes = Bytes(1);
+/// … and one tebibyte.
+pub const LARGEST: Bytes = Bytes(1 << 40);
 
 /// A bound plus the cost of a call before its first message; a single rank may skip the call.
 pub(super) fn with_launch(least: Seconds, query: &Query) -> Seconds {

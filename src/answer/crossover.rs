@@ -238,7 +238,7 @@ pub fn over_sizes(registry: &Registry, query: &Query, names: &[&str]) -> Result<
     refuse_alone(query)?;
     let Chosen { ready, refused } = chosen(registry, query, names)?.any()?;
     // Many steps: an algorithm that wins for less than a sixteenth of an octave is irrelevant.
-    let winners = envelope_in_steps(&ready, SMALLEST, LARGEST, 16);
+    let winners = envelope_in_steps(&ready, SMALLEST.into(), LARGEST.into(), 16);
     let starts: Vec<(f64, Candidate)> = winners.into_iter().map(|(v, c)| (v.0, c)).collect();
     let time = |from: f64, c: &Candidate| c.prepared.time(Volume(from)).0;
     Ok(Intervals {

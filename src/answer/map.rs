@@ -69,7 +69,7 @@ pub fn map(
 ) -> Result<Map> {
     let largest = queries.iter().max_by_key(|q| q.shape.ranks);
     let largest = largest.ok_or_else(|| Error::input("no number of ranks is given"))?;
-    let (from, to) = sizes.unwrap_or((Bytes(SMALLEST.0 as u64), Bytes(LARGEST.0 as u64)));
+    let (from, to) = sizes.unwrap_or((SMALLEST, LARGEST));
     let mut rows = Vec::with_capacity(queries.len());
     for query in queries {
         let Asked { expecting, ready, own } = Asked::new(registry, query, only)?;

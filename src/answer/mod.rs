@@ -57,8 +57,8 @@ pub mod what_if;
 pub use crate::measure::expect::Expect;
 pub use config::{Config, FileView, LeftOut, SettingView, config};
 pub use cost::{
-    Cost, Faster, Fastest, MachineView, Promise, QuestionView, Row, SwitchPoint, TierUse, TierView,
-    cost,
+    Cost, Faster, Fastest, LARGEST, MachineView, Promise, QuestionView, Row, SMALLEST, SwitchPoint,
+    TierUse, TierView, cost,
 };
 pub use crossover::{
     Crossover, Inapplicable, Interval, Intervals, Over, Running, crossover, over_ranks, over_sizes,

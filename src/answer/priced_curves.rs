@@ -58,7 +58,7 @@ pub fn curves_over_sizes(
     names: &[&str],
 ) -> Result<PricedCurves> {
     let mut ready = chosen(registry, query, names)?.any()?.ready;
-    let winners = envelope_in_steps(&ready, SMALLEST, LARGEST, 16);
+    let winners = envelope_in_steps(&ready, SMALLEST.into(), LARGEST.into(), 16);
     let id = |c: &Candidate| c.algorithm.meta().id;
     if names.is_empty() {
         ready.retain(|c| winners.iter().any(|(_, w)| id(w) == id(c)));
@@ -69,7 +69,8 @@ pub fn curves_over_sizes(
         true => (first, changes().fold(first, f64::max)),
         false => (MIDDLE, MIDDLE),
     };
-    let (from, to) = ((first / BEYOND).max(SMALLEST.0), (last * BEYOND).min(LARGEST.0));
+    let (from, to) =
+        ((first / BEYOND).max(SMALLEST.0 as f64), (last * BEYOND).min(LARGEST.0 as f64));
     let steps = (to / from).log2() * f64::from(POINTS);
     let mut sizes = sorted(
         (0..=steps.floor() as u32)

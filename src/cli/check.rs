@@ -8,7 +8,7 @@ use super::against::At;
 use super::files::{Here, Noted};
 use super::format::{FormatFlag, Formats, OfBudgets, write};
 use super::input;
-use super::output::{append, write_whole};
+use super::output::{append, refuse_input, write_whole};
 use super::profiles::today;
 use super::streams::say;
 use super::terminal::look;
@@ -110,6 +110,9 @@ impl Args {
         let options = Options { updating, at, today: self.today()? };
         let noted = Noted::default();
         let checked = check(&noted, &self.file, &options);
+        for (_, file) in &writes {
+            refuse_input("--write", file, noted.read.borrow().iter().map(String::as_str))?;
+        }
         if self.inputs && checked.faults.is_empty() {
             let report = answer::check::inputs(noted.read.into_inner());
             return write(format, out, &report, |_| results::inputs(&report));

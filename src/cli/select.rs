@@ -7,6 +7,7 @@ use super::Stop;
 use super::flags::{OnFlags, counted, ends, size, value};
 use super::format::{FormatFlag, Report};
 use super::picture::PictureFlags;
+use collcost::answer::LARGEST;
 use collcost::answer::select::{Select, select, select_map};
 use collcost::base::collective::Collective;
 use collcost::base::error::{Error, Result};
@@ -111,9 +112,6 @@ struct Asked {
     sizes: Option<String>,
 }
 
-/// The last size if none are given: a tebibyte. The first is one element.
-const LARGEST: Bytes = Bytes(1 << 40);
-
 impl Args {
     pub(super) fn run(self, out: &mut impl Write) -> std::result::Result<(), Stop> {
         let asked = self.asked()?;
@@ -159,6 +157,7 @@ impl Args {
         let range = match &asked.sizes {
             _ if collective == Collective::Barrier => (Bytes(0), Bytes(0)),
             Some(sizes) => self.range(&query, sizes)?,
+            // From the first size that is not empty.
             None => (element, LARGEST),
         };
         query.size = range.0;

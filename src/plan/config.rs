@@ -15,13 +15,15 @@
 //! file or a farther one names; if a nearer file names the machine, they are ignored.
 
 use std::fmt;
+use std::ops::Range;
 use std::path::Path;
 
 use toml::de::DeValue;
 
-use crate::base::error::{Error, Result, advice, nearest};
+use super::table::{Fault, Faults};
+use crate::base::error::{Result, advice, nearest};
 use crate::base::format::Format;
-use crate::base::text_pos::{Document, Place};
+use crate::base::text_pos::Document;
 use crate::machine::parameters::{PARAMETERS, Parameter, Parameters};
 
 /// Other contents of a project's file, which other commands read.
@@ -116,57 +118,76 @@ impl Layer {
     /// column.
     pub fn parse(text: &str, file: &str) -> Result<Self> {
         let document = Document::parse(text).map_err(|refused| refused.error(file))?;
-        let refuse = |what: String, place: &Place, help: String| {
-            Err(Error::input(what).at(format!("{file}:{place}")).help(help))
-        };
-        let mut settings = Vec::new();
-        for (section, table) in document.root() {
-            let (name, place) = (section.get_ref().as_ref(), document.place(&section.span()));
-            if ENTRIES.contains(&name) {
-                continue;
-            }
-            if ![DEFAULTS, MACHINE].contains(&name) {
-                let what = format!("unknown section `{name}`");
-                return refuse(what, &place, advice(name, [DEFAULTS, MACHINE]));
-            }
-            let Some(table) = table.get_ref().as_table() else {
-                let what = format!("`{name}` is a section");
-                return refuse(what, &place, format!("write [{name}] on its own line"));
-            };
-            for (key, value) in table {
-                let (typed, place) = (key.get_ref().as_ref(), document.place(&key.span()));
-                let known = keys().filter(|(section, _)| *section == name).map(|(_, key)| key);
-                let Some(key) = known.clone().find(|key| *key == typed) else {
-                    let known: Vec<&str> = known.collect();
-                    let what = format!("unknown key `{typed}` in [{name}]");
-                    return refuse(what, &place, elsewhere(name, typed, &known));
-                };
-                let place = document.place(&value.span());
-                let value = match value.get_ref() {
-                    DeValue::String(text) => text.to_string(),
-                    DeValue::Integer(number) if number.radix() == 10 => number.as_str().to_owned(),
-                    DeValue::Boolean(yes) => yes.to_string(),
-                    other => {
-                        let what = format!("`{typed}` must not be of type {}", other.type_str());
-                        return refuse(what, &place, "write it in quotes".to_owned());
-                    }
-                };
-                check(key, &value).map_err(|e| e.at(format!("{file}:{place}")))?;
-                if let Some(other) = settings.iter().find(|s: &&Setting| are_one(s.key, key)) {
-                    let what = format!("`{}` and `{key}` set the same quantity", other.key);
-                    return refuse(what, &place, "leave one of them out".to_owned());
-                }
-                let value = if key == "profile" { beside(file, value) } else { value };
-                let from = From::File { file: file.to_owned(), line: place.line };
-                settings.push(Setting { key, value, from });
-            }
+        let others = document.root().keys().map(|key| (key.get_ref().as_ref(), key.span()));
+        let mut unknown = others
+            .filter(|(name, _)| !ENTRIES.contains(name) && ![DEFAULTS, MACHINE].contains(name));
+        if let Some((name, span)) = unknown.next() {
+            let what = format!("unknown section `{name}`");
+            let help = advice(name, [DEFAULTS, MACHINE]);
+            return Err(Fault::new(file, document.place(&span), what, Some(help)).error());
         }
-        Ok(Self { settings })
+        let faults = Faults::default();
+        let settings = settings(&document, file, &faults);
+        match faults.into_inner().first() {
+            Some(fault) => Err(fault.error()),
+            None => Ok(Self { settings }),
+        }
     }
 
     fn get(&self, key: &str) -> Option<&Setting> {
         self.settings.iter().find(|s| s.key == key)
     }
+}
+
+/// What the sections of settings in a file say. What is wrong there is kept, and left out.
+pub(super) fn settings(document: &Document<'_>, file: &str, faults: &Faults) -> Vec<Setting> {
+    let mut settings: Vec<Setting> = Vec::new();
+    for name in [DEFAULTS, MACHINE] {
+        let Some(section) = document.root().get(name) else { continue };
+        let keep = |span: Range<usize>, what: String, help: String| {
+            let fault = Fault::new(file, document.place(&span), what, Some(help));
+            faults.borrow_mut().push(fault);
+        };
+        let Some(table) = section.get_ref().as_table() else {
+            let help = format!("write [{name}] on its own line");
+            keep(section.span(), format!("`{name}` is a section"), help);
+            continue;
+        };
+        for (key, value) in table {
+            let (typed, span) = (key.get_ref().as_ref(), value.span());
+            let known = keys().filter(|(section, _)| *section == name).map(|(_, key)| key);
+            let Some(found) = known.clone().find(|key| *key == typed) else {
+                let known: Vec<&str> = known.collect();
+                let what = format!("unknown key `{typed}` in [{name}]");
+                keep(key.span(), what, elsewhere(name, typed, &known));
+                continue;
+            };
+            let text = match value.get_ref() {
+                DeValue::String(text) => text.to_string(),
+                DeValue::Integer(number) if number.radix() == 10 => number.as_str().to_owned(),
+                DeValue::Boolean(yes) => yes.to_string(),
+                other => {
+                    let what = format!("`{typed}` must not be of type {}", other.type_str());
+                    keep(span, what, "write it in quotes".to_owned());
+                    continue;
+                }
+            };
+            if let Err(error) = check(found, &text) {
+                faults.borrow_mut().push(Fault::of(file, document.place(&span), &error));
+                continue;
+            }
+            if let Some(other) = settings.iter().find(|s: &&Setting| are_one(s.key, found)) {
+                let what = format!("`{}` and `{found}` set the same quantity", other.key);
+                keep(span, what, "leave one of them out".to_owned());
+                continue;
+            }
+            let value = if found == "profile" { beside(file, text) } else { text };
+            let line = document.place(&span).line;
+            let from = From::File { file: file.to_owned(), line };
+            settings.push(Setting { key: found, value, from });
+        }
+    }
+    settings
 }
 
 /// The section in which the key would be known, or the nearest key of this one.

@@ -285,10 +285,10 @@ fn bounds(view: &AlgorithmView, sized: bool) -> Vec<Block> {
     let least = match (b.share, b.switch_adds) {
         (0.0, _) => String::new(),
         (share, false) => {
-            format!(", or moves less than {} M through the busiest port", short(share))
+            format!(", or moves less than {} M through the busiest rank", short(share))
         }
         (share, true) => format!(
-            ", or moves less than {} M through the busiest port, since a switch adds",
+            ", or moves less than {} M through the busiest rank, since a switch adds",
             short(share)
         ),
     };

@@ -6,8 +6,8 @@ use super::screen::switch_points;
 use super::sheet::{Cell, Column, Sheet};
 use super::sweep::{from_to, runs_by_size};
 use super::table::{library, machine, name};
-use crate::answer::{Fastest, Map, SwitchPoint};
-use crate::base::quantity::Volume;
+use crate::answer::{Fastest, LARGEST, Map, SMALLEST, SwitchPoint};
+use crate::base::quantity::{Bytes, Volume};
 
 /// What runs and what would be the fastest, for people.
 pub fn map(report: &Map, look: Look) -> Page {
@@ -15,7 +15,11 @@ pub fn map(report: &Map, look: Look) -> Page {
         return sheet(report).into();
     }
     let mut page = Page::default();
-    page.line(format!("{} of any size over several numbers of ranks", name(&report.question)));
+    let sizes = match (Bytes(report.from_bytes), Bytes(report.to_bytes)) {
+        (SMALLEST, LARGEST) => "any size".to_owned(),
+        (from, to) => format!("{from} to {to}"),
+    };
+    page.line(format!("{} of {sizes} over several numbers of ranks", name(&report.question)));
     machine(&mut page, &report.machine, report.question.nodes);
     let library = library(report.machine.library.as_deref());
     for row in &report.rows {

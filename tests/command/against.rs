@@ -147,6 +147,39 @@ fn a_setting_that_is_unknown_is_a_fault_in_each_format() {
     }
 }
 
+/// Nothing is judged of a file with faults: its budgets did not go.
+#[test]
+fn a_fault_removes_no_budget() {
+    let held = tempfile::tempdir().unwrap();
+    let budget = "[[budget]]\nname = \"a\"\ncollective = \"allreduce\"\nn = 64\nsize = \"1GiB\"\n\
+        profile = \"dgx-h100\"\nmax_time = \"8ms\"\n";
+    fs::write(held.path().join("old.toml"), budget).unwrap();
+    fs::write(held.path().join("new.toml"), budget.replace("8ms", "8 parsecs")).unwrap();
+    let words = ["check", "new.toml", "--against", "old.toml", "--format", "json"];
+    let output = collcost(held.path(), &words);
+    let report = json(&output.stdout);
+    assert_eq!(output.status.code(), Some(2), "{report}");
+    assert_eq!(report["budgets"], Value::Array(Vec::new()), "{report}");
+    assert_eq!(report["faults"].as_array().unwrap().len(), 1, "{report}");
+}
+
+/// A report does not replace what it was made from.
+#[test]
+fn results_do_not_overwrite_budgets() {
+    let held = tempfile::tempdir().unwrap();
+    let budget = "[[budget]]\nname = \"a\"\ncollective = \"allreduce\"\nn = 64\nsize = \"1GiB\"\n\
+        profile = \"dgx-h100\"\nmax_time = \"8ms\"\n";
+    fs::write(held.path().join("b.toml"), budget).unwrap();
+    fs::write(held.path().join("all.toml"), "include = \"b.toml\"\n").unwrap();
+    for write in ["json=all.toml", "summary=./b.toml"] {
+        let output = collcost(held.path(), &["check", "all.toml", "--write", write]);
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{said}");
+        assert!(said.contains("would be overwritten"), "{said}");
+    }
+    assert_eq!(fs::read_to_string(held.path().join("b.toml")).unwrap(), budget);
+}
+
 #[test]
 fn a_changed_layout_and_a_changed_cable_are_told_apart() {
     let Some(held) = pull_request() else { return };

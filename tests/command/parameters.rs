@@ -210,7 +210,7 @@ fn links_that_no_message_uses_are_refused_in_a_question_and_left_in_settings() {
     };
     let (code, said) = check("nics = 2\nprofile = \"dgx-1v\"\n", "");
     assert!(code == Some(2) && said.contains(idle), "{said}");
-    let (code, said) = check("", "[defaults]\nprofile = \"dgx-1v\"\nnics = 2\n");
+    let (code, said) = check("", "[defaults]\nprofile = \"dgx-1v\"\n[machine]\nnics = 2\n");
     assert!(code == Some(0) && !said.contains("nics"), "{said}");
     let question = r#"{"id":1,"kind":"expect","collective":"broadcast","n":4,"size_bytes":"4GB","profile":"dgx-1v","nics":2}"#;
     let answer = folder.run(&words("batch"), question).stdout;

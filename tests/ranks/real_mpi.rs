@@ -329,7 +329,7 @@ fn open_mpi_runs_what_a_race_forces() {
     // No more than the rule for a winner is claimed of it.
     assert!(text.contains("surely (95 %) took less time than"), "{text}");
     assert!(text.contains("and 3 % less as measured"), "{text}");
-    // Its rounds are kept: it goes on with them, or puts them aside.
+    // Its rounds are kept: it goes on with all of them, or puts them aside.
     let rounds = || fs::read_to_string(folder.file("rules.race.jsonl")).unwrap().lines().count();
     let kept = rounds();
     let again = raced(command(), "openmpi", &file, &["--resume"]);

@@ -12,7 +12,7 @@ use super::expect::Fields;
 use super::question::missing;
 use super::{Batch, FindProfile};
 use crate::answer::explain::Explanation;
-use crate::answer::{self, explain};
+use crate::answer::{self, LARGEST, explain};
 use crate::base::collective::Collective;
 use crate::base::error::{Error, Result};
 use crate::base::quantity::{Bytes, Seconds};
@@ -41,8 +41,7 @@ const ELSEWHERE: &str = "a plan has as many ranks as its layout; its keys and it
 /// The maximum number of times in a comparison: each is priced.
 const MOST: usize = 1000;
 
-/// Where the sizes of a choice end by default, and what `explain` shows.
-const LARGEST: Bytes = Bytes(1 << 40);
+/// What `explain` shows.
 const SHOWN: Bytes = Bytes(16 << 20);
 
 impl Batch {

@@ -47,7 +47,7 @@ impl Compared<'_> {
     ///
     /// # Errors
     /// As [`Self::point`].
-    pub fn contenders(&self, size: Bytes, also: &[Pick]) -> Result<Vec<Contender>> {
+    pub fn contenders(&self, size: Bytes, also: &dyn Fn(&Pick) -> bool) -> Result<Vec<Contender>> {
         let point = self.point(size)?;
         let call = self.call(size);
         let own = self.policy.choose(&call)?;
@@ -80,7 +80,7 @@ impl Compared<'_> {
         let more = point.offers.iter().filter(|(pick, _)| !is_own(pick));
         let more: Vec<&(Pick, Seconds)> = more
             .filter(|offer| !top.contains(offer))
-            .filter(|(pick, time)| is_near(pick) && may_win(*time) || also.contains(pick))
+            .filter(|(pick, time)| is_near(pick) && may_win(*time) || also(pick))
             .collect();
         let own = Contender { pick: None, expected: point.own };
         let other = |(pick, time): &(Pick, Seconds)| Contender {

@@ -136,7 +136,7 @@ impl Args {
             let mut rounds = Rounds::open(file, self.resume, world)?;
             let mut desk = Desk { world, rounds: &mut rounds, notes: &mut notes };
             done = self.run_heats(&mut desk, &mut all, budget.mul_f64(FIRST));
-            let mut more = asked.between(&all, desk.world.ranks())?;
+            let mut more = asked.between(&all, desk.world.ranks(), desk.rounds)?;
             if done.is_ok() {
                 let left = budget.saturating_sub(began.elapsed());
                 done = self.run_heats(&mut desk, &mut more, left);
@@ -414,25 +414,40 @@ impl Asked {
         let decided = |size: &Bytes| {
             self.tuning != Tuning::Mpich || tune::mpich::reaches(operation, &query, *size)
         };
-        let entered = |size| self.at(operation, ranks, size, &[]);
+        let entered = |size| self.at(operation, ranks, size, &|_| false);
         sizes.into_iter().filter(decided).map(entered).collect()
     }
 
-    /// Half way between neighbours at which different choices won.
-    fn between(&self, all: &[(Entered, Heat)], ranks: u32) -> Result<Vec<(Entered, Heat)>> {
+    /// Half way between neighbours at which different choices won, and what earlier races ran between them.
+    fn between(
+        &self,
+        all: &[(Entered, Heat)],
+        ranks: u32,
+        rounds: &Rounds,
+    ) -> Result<Vec<(Entered, Heat)>> {
         let mut raced: Vec<(Operation, Raced)> =
             all.iter().map(|(e, heat)| (e.operation, e.raced(heat))).collect();
         raced.sort_by_key(|(operation, race)| (operation.to_string(), race.size));
         let mut more = Vec::new();
         for two in raced.windows(2) {
             let [(operation, low), (other, high)] = two else { continue };
-            let size = (low.size.0 as f64 * high.size.0 as f64).sqrt() as u64 / 4 * 4;
+            if operation != other {
+                continue;
+            }
+            let mut sizes = rounds.sizes(*operation);
+            sizes.retain(|size| low.size < *size && *size < high.size);
             let name = |race: &Raced| race.winner.as_ref().map(|pick| pick.name.clone());
             let is_far = high.size.0 > low.size.0.saturating_mul(2);
-            if operation == other && is_far && name(low) != name(high) {
-                let winners: Vec<_> =
-                    [low, high].into_iter().filter_map(|r| r.winner.clone()).collect();
-                more.push(self.at(*operation, ranks, Bytes(size), &winners)?);
+            if is_far && name(low) != name(high) {
+                let middle = (low.size.0 as f64 * high.size.0 as f64).sqrt() as u64 / 4 * 4;
+                sizes.insert(Bytes(middle));
+            }
+            for size in sizes {
+                let also = |pick: &Pick| {
+                    let mut won = [low, high].into_iter().filter_map(|race| race.winner.as_ref());
+                    won.any(|winner| winner == pick) || rounds.has(*operation, size, pick)
+                };
+                more.push(self.at(*operation, ranks, size, &also)?);
             }
         }
         Ok(more)
@@ -444,7 +459,7 @@ impl Asked {
         operation: Operation,
         ranks: u32,
         size: Bytes,
-        also: &[Pick],
+        also: &dyn Fn(&Pick) -> bool,
     ) -> Result<(Entered, Heat)> {
         self.compared(operation, |compared| {
             let nodes = compared.query.placement.nodes();

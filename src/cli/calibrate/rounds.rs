@@ -1,5 +1,6 @@
 //! The file of a race's rounds: what was timed is never lost.
 
+use std::collections::BTreeSet;
 use std::fs::{File, OpenOptions};
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -9,9 +10,10 @@ use serde::{Deserialize, Serialize};
 use super::kept::set_aside;
 use crate::cli::input;
 use collcost::answer::race::Entered;
-use collcost::answer::tune::Contender;
+use collcost::answer::tune::{Contender, Pick};
 use collcost::base::error::{Error, Result};
-use collcost::base::quantity::Seconds;
+use collcost::base::quantity::{Bytes, Seconds};
+use collcost::library::Operation;
 use collcost::run::mpi::{Heat, World};
 
 /// The first line: whose rounds they are.
@@ -88,19 +90,35 @@ impl Rounds {
         })
     }
 
+    /// What the file had of an operation at a size.
+    fn of(&self, operation: Operation, size: Bytes) -> impl Iterator<Item = &Round> {
+        let op = operation.to_string();
+        self.before.iter().filter(move |round| round.op == op && round.size == size.0)
+    }
+
+    /// The sizes at which the file had rounds of an operation.
+    pub(super) fn sizes(&self, operation: Operation) -> BTreeSet<Bytes> {
+        let op = operation.to_string();
+        self.before.iter().filter(|round| round.op == op).map(|round| Bytes(round.size)).collect()
+    }
+
+    /// Whether the file had a time of it.
+    pub(super) fn has(&self, operation: Operation, size: Bytes, pick: &Pick) -> bool {
+        let mut times = self.of(operation, size).flat_map(|round| &round.times);
+        times.any(|(who, segment, _)| *who == pick.name && *segment == pick.segment.0)
+    }
+
     /// Adds what the file had of a heat.
     pub(super) fn add(&self, entered: &Entered, heat: &mut Heat) {
-        let op = entered.operation.to_string();
-        for round in self.before.iter().filter(|r| r.op == op && r.size == entered.size.0) {
-            let place = |(who, segment): (&str, u64)| {
-                entered.contenders.iter().position(|c| name(c) == (who, segment))
-            };
-            let known = round.times.iter();
-            let known: Option<Vec<(usize, Seconds)>> = known
-                .map(|(who, segment, s)| Some((place((who, *segment))?, Seconds(*s))))
-                .collect();
-            // A model of another machine may have named others.
-            heat.add(&known.unwrap_or_default());
+        let place = |who: &str, segment: u64| {
+            entered.contenders.iter().position(|c| name(c) == (who, segment))
+        };
+        for round in self.of(entered.operation, entered.size) {
+            // What this machine's library does not offer cannot be gone on with.
+            let times = round.times.iter();
+            let known =
+                times.filter_map(|(who, segment, s)| Some((place(who, *segment)?, Seconds(*s))));
+            heat.add(&known.collect::<Vec<_>>());
         }
     }
 

@@ -258,6 +258,7 @@ fn judged(registry: &Registry, call: &CallSubject, run: &Run, named: &str) -> Re
         size: Some(worst.size),
         by: format!("measured, {named}"),
         note: note(&verdict, worst, facts),
+        unfit: None,
         parts: Vec::new(),
     })
 }

@@ -55,6 +55,8 @@ pub struct Outcome {
     pub by: String,
     /// A note in a sentence; may be empty.
     pub note: String,
+    /// Why it does not run, of what does not fit into its GPUs: no limit of it simply holds.
+    pub unfit: Option<String>,
     /// Parts of a job's step that sum to its time.
     pub parts: Vec<(&'static str, Seconds)>,
 }
@@ -187,6 +189,7 @@ fn of_step(
         size: None,
         by: format!("step {}", step.name),
         note: format!("{what}exposed collectives"),
+        unfit: None,
         parts: Vec::new(),
     };
     if let Some(Limit::MaxExposed(most)) = limit {
@@ -207,14 +210,12 @@ fn of_job(
     let stated = peak.reported(job);
     let (gpus, by) = (job.degrees.gpus(), format!("job {}", job.name));
     let mut outcome = Outcome::of_memory(Volume(stated), &job.machine, gpus, by);
-    if !peak.fits(job) {
-        outcome.note = format!("it does not fit into {:.0} GB", job.device.capacity() / 1e9);
-    }
+    outcome.unfit = (!peak.fits(job)).then(|| unfit(job.device.capacity()));
     if let Some(Limit::MaxMemory(most)) = limit {
         outcome.limit = Some(Number::Memory(Volume::from(*most)));
         let ends = [1.0 - MEMORY_BAND, 1.0, 1.0 + MEMORY_BAND];
         let ends = ends.map(|part| Number::Memory(Volume(part * stated)));
-        return Ok(outcome.judged(ends, at).fitting(peak.fits(job)));
+        return Ok(outcome.judged(ends, at));
     }
     outcome.given = job.machine.machine(Collective::AllReduce)?.given_in_words();
     let priced = estimate(job, &Wires::new(registry, &job.machine), None)?;
@@ -225,10 +226,15 @@ fn of_job(
     outcome.parts = priced.parts.iter().map(|p| (p.what, Seconds(p.seconds))).collect();
     if let Some(Limit::MaxExposed(most)) = limit {
         let exposed = Seconds(priced.exposed());
-        return Ok(outcome.exposed(*most, exposed, Seconds(priced.step)).fitting(peak.fits(job)));
+        return Ok(outcome.exposed(*most, exposed, Seconds(priced.step)));
     }
     let times = [priced.low, priced.step, priced.high].map(|s| Number::Time(Seconds(s)));
-    Ok(outcome.judged(times, at).fitting(peak.fits(job)))
+    Ok(outcome.judged(times, at))
+}
+
+/// What is said of a job or server that needs more than a GPU's memory, in bytes.
+fn unfit(capacity: f64) -> String {
+    format!("it does not fit into {:.0} GB", capacity / 1e9)
 }
 
 /// A served model: a step of decode, a prefill, or the memory of a GPU.
@@ -243,15 +249,11 @@ fn of_served(
     let (gpus, by) = (serve.gpus().into(), format!("serving {}", serve.name));
     let mut outcome = Outcome::of_memory(ends[1], &serve.machine, gpus, by);
     outcome.given = serve.machine.machine(Collective::AllReduce)?.given_in_words();
-    let unfit = match serve.fits(&served) {
-        true => String::new(),
-        false => format!("; it does not fit into {:.0} GB", serve.device.capacity() / 1e9),
-    };
+    outcome.unfit = (!serve.fits(&served)).then(|| unfit(serve.device.capacity()));
     if let Some(Limit::MaxMemory(most)) = limit {
         outcome.limit = Some(Number::Memory(Volume::from(*most)));
-        outcome.note =
-            format!("{} sequences of {} tokens", served.sequences, serve.context) + &unfit;
-        return Ok(outcome.judged(ends.map(Number::Memory), at).fitting(serve.fits(&served)));
+        outcome.note = format!("{} sequences of {} tokens", served.sequences, serve.context);
+        return Ok(outcome.judged(ends.map(Number::Memory), at));
     }
     let doing = match limit {
         Some(Limit::MaxPrefill(_)) => Doing::Prefill,
@@ -280,7 +282,6 @@ fn of_served(
             served.decode
         }
     };
-    outcome.note += &unfit;
     outcome.time = Some(Seconds(phase.time()));
     outcome.parts = vec![
         ("memory and kernels", Seconds(phase.busy)),
@@ -289,7 +290,7 @@ fn of_served(
     ];
     let span = phase.span();
     let times = [span.low, span.time, span.high].map(|s| Number::Time(Seconds(s)));
-    Ok(outcome.judged(times, at).fitting(serve.fits(&served)))
+    Ok(outcome.judged(times, at))
 }
 
 fn of_call(
@@ -336,6 +337,7 @@ fn of_call(
         by: runs.name(),
         expected: Some((expected, runs)),
         note: query.machine.settings_note().or_else(open).unwrap_or_default(),
+        unfit: None,
         parts: Vec::new(),
     };
     let values = match limit {
@@ -401,6 +403,7 @@ impl Outcome {
             size: None,
             by,
             note: String::new(),
+            unfit: None,
             parts: Vec::new(),
         }
     }
@@ -416,16 +419,6 @@ impl Outcome {
         self.limit = Some(limit);
         self = self.judged([value; 3], None);
         self.band = None;
-        self
-    }
-
-    /// What does not fit into its GPUs does not run, so no limit of it simply holds.
-    fn fitting(mut self, fits: bool) -> Self {
-        if !fits && self.limit.is_some() && self.standing == Standing::Holds {
-            self.standing = Standing::AtRisk;
-            let (used, most) = self.standing.nearest(self.used.0, self.used_most.0);
-            (self.used, self.used_most) = (Ratio(used), Ratio(most));
-        }
         self
     }
 
@@ -451,6 +444,11 @@ impl Outcome {
             self.used = Ratio(ends[0].min(ends[1]));
             self.used_most = Ratio(ends[0].max(ends[1]));
             self.standing = Standing::of(self.used.0, self.used_most.0);
+            if self.unfit.is_some() && self.standing == Standing::Holds {
+                self.standing = Standing::AtRisk;
+                let (used, most) = self.standing.nearest(self.used.0, self.used_most.0);
+                (self.used, self.used_most) = (Ratio(used), Ratio(most));
+            }
         }
         self
     }

@@ -305,19 +305,33 @@ fn limit(fields: &Fields<'_>, options: Options) -> Option<Limit> {
     limits.into_iter().next().flatten()
 }
 
+/// The keys of a collective's budget, besides the parameters of its question …
+const OF_CALLS: [&str; 4] = ["collective", "size", "size_is", "algorithm"];
+/// … and of a budget whose job lies in files.
+const OF_FILES: [&str; 3] = ["from", "gpus", "set"];
+
+/// Refuses keys that the budget itself has and that say nothing about what it is for.
+fn refuse<'k>(
+    fields: &Fields<'_>,
+    keys: impl IntoIterator<Item = &'k str>,
+    what: &str,
+    help: &str,
+) {
+    for key in keys.into_iter().filter(|key| fields.says(key)) {
+        fields.fault(key, format!("`{key}` {what}"), help);
+    }
+}
+
 fn of_step<'a>(
     fields: &Fields<'a>,
     name: &str,
     limit: Option<&Limit>,
     from: &From<'a, '_>,
 ) -> Option<Subject> {
-    let others = ["collective", "size", "size_is", "algorithm"];
-    for key in others.into_iter().chain(parameters(true).map(|p| p.key)) {
-        if fields.has(key) {
-            let what = format!("`{key}` belongs to a collective, but the budget is for a step");
-            fields.fault(key, what, "write it in the step");
-        }
-    }
+    let calls = OF_CALLS.into_iter().chain(parameters(true).map(|p| p.key));
+    let what = "belongs to a collective, but the budget is for a step";
+    refuse(fields, calls, what, "write it in the step");
+    refuse(fields, OF_FILES, "belongs to a job, but the budget is for a step", "leave it out");
     let of_steps =
         |l: &&Limit| matches!(l, Limit::MaxTime(_) | Limit::MaxExposed(_) | Limit::Within(_));
     if let Some(limit) = limit.filter(|l| !of_steps(l)) {
@@ -352,15 +366,9 @@ fn of_job(
     limit: Option<&Limit>,
     from: &From<'_, '_>,
 ) -> Option<Subject> {
-    for key in ["collective", "size", "size_is", "algorithm", "n", "nodes"] {
-        if fields.says(key) {
-            fields.fault(
-                key,
-                format!("`{key}` belongs to a collective"),
-                "leave it out: a job has gpus",
-            );
-        }
-    }
+    let parameters = parameters(true).map(|p| p.key).filter(|key| *key != "profile");
+    let help = "leave it out: a job has gpus, a profile, and set";
+    refuse(&fields, OF_CALLS.into_iter().chain(parameters), "belongs to a collective", help);
     let (file, _) = fields.place("from");
     let names: Vec<String> = files.split(',').map(|name| joined(&file, name.trim())).collect();
     let read = || -> Result<Subject> {
@@ -403,6 +411,8 @@ fn of_job(
 
 fn of_call(fields: Fields<'_>, limit: Option<&Limit>, from: &From<'_, '_>) -> Option<Subject> {
     let log = matches!(limit, Some(Limit::Measured(_)));
+    let help = "leave it out, or name the job's files: from = \"job.toml\"";
+    refuse(&fields, OF_FILES, "belongs to a job", help);
     let machine = from.machines.entry(&fields);
     let ranks = machine.as_ref().and_then(|m| m.said.layout.ranks).map(Into::into);
     let collective = match limit {

@@ -99,6 +99,8 @@ fn held(budget: &Budget, outcome: &Outcome, all: &[(&Budget, Option<Outcome>)]) 
         true => format!("by the expected time and the measured one of `{}`", other.name),
         false => own.note.to_owned(),
     };
+    let theirs_unfit = || Some(format!("`{}`: {}", other.name, known.unfit.as_ref()?));
+    outcome.unfit = outcome.unfit.or_else(theirs_unfit);
     let mut outcome = outcome.judged([Number::Ratio(Ratio(own.value / theirs.value)); 3], None);
     outcome.band = None;
     Ok(outcome)

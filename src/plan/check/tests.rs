@@ -137,6 +137,25 @@ fn every_fault_of_a_file_is_named_in_one_run() {
     );
 }
 
+/// A key that says nothing about what a budget is for is refused, and not passed over.
+#[test]
+fn keys_of_another_kind_of_budget_are_refused() {
+    let head = "[[budget]]\nname = \"a\"\nmax_time = \"1s\"\n";
+    let of = |rest: &str| {
+        let text: &'static str = format!("{head}{rest}").leak();
+        faults(&[("b.toml", text), ("job.sh", "vllm serve llama3-70b -tp 4")])
+    };
+    let call = "collective = \"allreduce\"\nn = 8\nsize = \"1GiB\"\n";
+    assert_eq!(of(&format!("{call}gpus = 8\n")), ["b.toml:7:8: `gpus` belongs to a job"]);
+    let job = "from = \"job.sh\"\nprofile = \"dgx-h100\"\n";
+    assert_eq!(
+        of(&format!("{job}alpha_inter = \"3us\"\n")),
+        ["b.toml:6:15: `alpha_inter` belongs to a collective"]
+    );
+    let step = of("step = \"x\"\nset = \"tp=4\"\n");
+    assert_eq!(step[1], "b.toml:5:7: `set` belongs to a job, but the budget is for a step");
+}
+
 #[test]
 fn budgets_of_more_ranks_than_are_priced_are_refused_once() {
     const ONE: &str =
@@ -555,6 +574,8 @@ fn what_does_not_fit_does_not_hold() {
         ("job.toml", "max_time = \"100s\""),
         ("job.toml", "max_memory = \"400GB\""),
         ("tp4.sh", "max_memory = \"80GB\""),
+        ("job.toml", "within = \"20% of job.toml, max_time\""),
+        ("job.toml", "max_exposed = \"99%\""),
     ]
     .map(|(from, limit)| text(from, limit))
     .concat();
@@ -572,7 +593,12 @@ fn what_does_not_fit_does_not_hold() {
     assert!(checked.faults.is_empty(), "{:?}", checked.faults);
     for outcome in &checked.outcomes[..5] {
         assert_eq!(outcome.standing, Standing::AtRisk, "{outcome:?}");
-        assert!(outcome.used_most.0 > 1.0 && outcome.note.contains("does not fit"), "{outcome:?}");
+        assert!(outcome.used_most.0 > 1.0 && outcome.unfit.is_some(), "{outcome:?}");
+    }
+    // As are all that have it to compare with, and limits of a part of its step.
+    for outcome in &checked.outcomes[6..] {
+        assert_eq!(outcome.standing, Standing::AtRisk, "{outcome:?}");
+        assert!(outcome.unfit.as_ref().unwrap().contains("does not fit into 85 GB"), "{outcome:?}");
     }
     // vLLM's share of the 79.1 GiB of an H100.
     let (fits, most) = (&checked.outcomes[5], 0.92 * 79.1 * f64::from(1 << 30));

@@ -5,14 +5,12 @@
 //! ```
 
 use std::cell::RefCell;
-use std::ops::Range;
 
 use toml::de::DeValue;
 
 use super::{Fault, Faults, Files, Layer, joined};
-use crate::base::error::advice;
 use crate::base::text_pos::{Document, Place};
-use crate::plan::config::Settings;
+use crate::plan::config;
 
 /// A file's name and text.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -146,24 +144,10 @@ pub fn layer<'a>(file: &'a str, document: &'a Document<'a>) -> Layer<'a> {
 /// The sections of settings in a document: entries that name no machine use theirs.
 #[must_use]
 pub fn settings<'a>(whole: Layer<'a>, faults: &Faults) -> Vec<Layer<'a>> {
-    let fault = |at: &Range<usize>, what: String, help: String| {
-        let place = whole.document.place(at);
-        faults.borrow_mut().push(Fault::new(whole.file, place, what, Some(help)));
-    };
+    config::settings(whole.document, whole.file, faults);
     let section = |name: &str| {
         let value = whole.table.get(name)?;
-        let Some(table) = value.get_ref().as_table() else {
-            let what = format!("`{name}` is a section");
-            fault(&value.span(), what, format!("write [{name}] on its own line"));
-            return None;
-        };
-        let known = Settings::keys().map(|(_, key)| key);
-        for key in table.keys().filter(|key| !known.clone().any(|known| known == &**key.get_ref()))
-        {
-            let what = format!("unknown key `{}` in [{name}]", key.get_ref());
-            fault(&key.span(), what, advice(key.get_ref(), known.clone()));
-        }
-        Some(Layer { table, start: value.span().start, ..whole })
+        Some(Layer { table: value.get_ref().as_table()?, start: value.span().start, ..whole })
     };
     ["defaults", "machine"].into_iter().filter_map(section).collect()
 }
