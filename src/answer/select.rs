@@ -231,7 +231,7 @@ pub struct Alternative {
     pub title: &'static str,
     /// The name in the policy's library, if it ships it.
     pub known_as: Option<String>,
-    /// Its time.
+    /// Its ideal time; of the choice as it runs, with its protocol and segments.
     pub time_s: f64,
     /// Its time divided by the choice's.
     pub over_choice: Option<f64>,
@@ -690,14 +690,16 @@ fn alternatives(
             None => forced,
         });
         let why = force.as_ref().err().map(ToString::to_string);
-        let time = c.prepared.time(Volume::from(size));
+        let chosen = matches!(&runs[..], [only] if only.algorithm == meta.id);
+        // The choice as it runs, with its protocol and segments.
+        let time = own.filter(|_| chosen).unwrap_or_else(|| c.prepared.time(Volume::from(size)));
         Alternative {
             id: meta.id,
             title: meta.title,
             time_s: time.0,
             over_choice: own.filter(|t| t.0 > 0.0).map(|t| time.0 / t.0),
             estimate_s: policy.only(call, meta.id).and_then(|c| c.estimate).map(|t| t.0),
-            chosen: matches!(&runs[..], [only] if only.algorithm == meta.id),
+            chosen,
             force: force.ok(),
             refused: why.filter(|_| known_as.is_some()),
             known_as,

@@ -34,7 +34,7 @@ pub(super) struct Args {
     #[arg(short, long, visible_alias = "ppn", value_name = "G", allow_hyphen_values = true)]
     gpus_per_node: Option<String>,
     /// NICs that the ranks of a node share; default: one NIC per rank
-    #[arg(long, value_name = "K", allow_hyphen_values = true)]
+    #[arg(long, value_name = "K", requires = "gpus_per_node", allow_hyphen_values = true)]
     nics_per_node: Option<String>,
     /// The size as nccl-tests counts it, to convert between a rate and a time
     #[arg(long, value_name = "SIZE", allow_hyphen_values = true)]

@@ -30,7 +30,7 @@ pub(super) struct Args {
     #[arg(long, value_name = "P", default_value = "1,2,3,7", allow_hyphen_values = true)]
     segments: String,
     /// Check a schedule from a file instead: MSCCL XML, GOAL, or lines of trace --events
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["collective", "all"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["collective", "all", "n", "segments"])]
     schedule: Option<String>,
     #[command(flatten)]
     format: FormatFlag<Report>,

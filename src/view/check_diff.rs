@@ -15,14 +15,15 @@ use crate::plan::check::Level;
 /// A GitHub comment has at most 65,536 characters.
 const MOST: usize = 65_000;
 
-/// Writes the budgets that changed; the others are counted.
+/// Writes the budgets that changed, and those that fail as they did; the others are counted.
 pub fn check_diff(report: &CheckDiff) -> Page {
     let mut page = Page::default();
-    let moved = moved(report);
     page.line(headline(report));
-    if !moved.is_empty() {
+    let told = |b: &&BudgetDiff| b.is_moved() || b.counts >= Some(Level::Warning);
+    let told: Vec<&BudgetDiff> = report.budgets.iter().filter(told).collect();
+    if !told.is_empty() {
         page.gap();
-        page.table(table(&moved));
+        page.table(table(&told));
     }
     faults(&mut page, &report.faults, "");
     if !report.faults_before.is_empty() {
@@ -159,8 +160,8 @@ fn change(one: &BudgetDiff) -> String {
     }
 }
 
-fn table(moved: &[&BudgetDiff]) -> Sheet {
-    Sheet::of(moved.iter().copied())
+fn table(told: &[&BudgetDiff]) -> Sheet {
+    Sheet::of(told.iter().copied())
         .words("budget", "name", |b| &b.name)
         .numbers("before", "", "old", |b| b.old_text.as_deref().unwrap_or("–"))
         .numbers("now", "", "new", |b| b.new_text.as_deref().unwrap_or("–"))

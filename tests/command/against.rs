@@ -163,6 +163,19 @@ fn a_fault_removes_no_budget() {
     assert_eq!(report["faults"].as_array().unwrap().len(), 1, "{report}");
 }
 
+/// What fails as it did is named: its exit code is 1.
+#[test]
+fn a_budget_that_still_fails_is_named() {
+    let held = tempfile::tempdir().unwrap();
+    let budget = "[[budget]]\nname = \"still\"\ncollective = \"allreduce\"\nn = 64\nsize = \"1GiB\"\n\
+        profile = \"dgx-h100\"\nmax_time = \"1ms\"\n";
+    fs::write(held.path().join("b.toml"), budget).unwrap();
+    let output = collcost(held.path(), &["check", "b.toml", "--against", "b.toml"]);
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(said.contains("0 of 1 changed") && said.contains("\nstill "), "{said}");
+}
+
 /// A report does not replace what it was made from.
 #[test]
 fn results_do_not_overwrite_budgets() {

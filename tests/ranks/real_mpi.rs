@@ -185,11 +185,10 @@ fn ran(line: &str) -> (String, u64) {
 
 /// The heats of a race on four ranks, each with its contenders that are not the library's own choice:
 /// name, segment, and how often it ran.
-fn raced(mut launcher: Command, library: &str, rules: &Path, more: &[&str]) -> Vec<Contenders> {
+fn raced(mut launcher: Command, library: &str, rules: &Path, words: &str) -> Vec<Contenders> {
     let tuned = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/fitted.toml");
     launcher.arg(env!("CARGO_BIN_EXE_collcost")).args(["calibrate", "--library", library, "--on"]);
-    launcher.arg(tuned).args(["--ops", "broadcast,allgather,reducescatter", "--sizes", "16K,64K"]);
-    launcher.args(["--time-budget", "40s", "--format", "json", "--out"]).arg(rules).args(more);
+    launcher.arg(tuned).args(words.split(' ')).args(["--format", "json", "--out"]).arg(rules);
     let output = launcher.output().unwrap();
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(output.status.success(), "{said}");
@@ -206,6 +205,8 @@ fn raced(mut launcher: Command, library: &str, rules: &Path, more: &[&str]) -> V
     });
     heats.collect()
 }
+
+const RACE: &str = "--ops broadcast,allgather,reducescatter --sizes 16K,64K --time-budget 40s";
 
 type Contenders = Vec<(String, u64, u64)>;
 
@@ -314,7 +315,7 @@ fn open_mpi_runs_what_a_race_forces() {
         command
     };
     let file = folder.file("rules.conf");
-    let heats = raced(command(), "openmpi", &file, &[]);
+    let heats = raced(command(), "openmpi", &file, RACE);
     let said = fs::read_to_string(folder.file("says")).unwrap();
     let lines = said.lines().filter_map(|line| line.strip_prefix("RUNS 0 "));
     let entered: std::collections::BTreeSet<(String, u64)> = lines.map(ran).collect();
@@ -332,10 +333,10 @@ fn open_mpi_runs_what_a_race_forces() {
     // Its rounds are kept: it goes on with all of them, or puts them aside.
     let rounds = || fs::read_to_string(folder.file("rules.race.jsonl")).unwrap().lines().count();
     let kept = rounds();
-    let again = raced(command(), "openmpi", &file, &["--resume"]);
+    let again = raced(command(), "openmpi", &file, &format!("{RACE} --resume"));
     let runs = |heats: &[Contenders]| heats.iter().flatten().map(|c| c.2).sum::<u64>();
     assert!(runs(&again) >= runs(&heats) && rounds() >= kept, "{again:?}");
-    raced(command(), "openmpi", &file, &[]);
+    raced(command(), "openmpi", &file, "--ops broadcast --sizes 16K --time-budget 10s");
     assert!(folder.file("rules.1.race.jsonl").exists());
 }
 
@@ -348,7 +349,7 @@ fn mpich_runs_what_a_race_forces() {
     let mut command = Command::new("timeout");
     command.args(["-k", "5", "100", "mpirun.mpich", "-n", "4"]);
     let file = folder.file("tuned.json");
-    let heats = raced(command, "mpich", &file, &[]);
+    let heats = raced(command, "mpich", &file, RACE);
     let contenders: Vec<_> = heats.iter().flatten().collect();
     assert!(contenders.len() > 3, "{contenders:?}");
     assert!(contenders.iter().all(|(_, _, runs)| *runs >= 3), "{contenders:?}");
