@@ -72,13 +72,12 @@ fn load_into(
         },
     };
     let documents = documents(&texts, faults);
+    let files: Vec<_> = documents.iter().map(|(file, document)| layer(file, document)).collect();
     let mut named: Vec<(&str, Layer<'_>)> = match asked {
         Asked::Preset(name) => {
             steps(presets, faults).into_iter().filter(|(n, _)| n == name).collect()
         }
-        Asked::File { .. } => {
-            documents.iter().flat_map(|(f, d)| steps(layer(f, d), faults)).collect()
-        }
+        Asked::File { .. } => files.iter().flat_map(|file| steps(*file, faults)).collect(),
     };
     if let Asked::File { name, step } = asked {
         let known: Vec<&str> = named.iter().map(|(n, _)| *n).collect();
@@ -100,7 +99,7 @@ fn load_into(
             named.clear();
         }
     }
-    let settings = documents.first().map_or(Vec::new(), |(f, d)| settings(layer(f, d), faults));
+    let settings = settings(&files, faults);
     let one = |(name, own): (&str, Layer<'_>)| {
         let layers = layered(over.into_iter().chain([own]).collect(), presets, faults);
         read(name, layers, &settings, machines, faults)

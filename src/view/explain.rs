@@ -276,7 +276,10 @@ fn ports(view: &AlgorithmView) -> Vec<Block> {
             "A rank has {}; partners at once so that no step waits: {}; {fits}. {guarantee}",
             ports.have, ports.needed,
         )),
-        Block::Text(format!("On fabrics: {}.", budgets.collect::<Vec<_>>().join(", "))),
+        Block::Text(match ports.budgets.is_empty() {
+            true => "It needs a switch that adds or multicasts, whatever the ports.".to_owned(),
+            false => format!("On fabrics: {}.", budgets.collect::<Vec<_>>().join(", ")),
+        }),
     ]
 }
 

@@ -173,7 +173,7 @@ pub struct PortsView {
     pub fits: bool,
     /// How the time relates to that of the schedule.
     pub guarantee: Promise,
-    /// The ports of common fabrics.
+    /// The ports of common fabrics; empty if it needs a switch that adds or multicasts.
     pub budgets: Vec<Budget>,
 }
 
@@ -704,7 +704,11 @@ fn pipeline(
 
 fn ports(algorithm: &dyn Algorithm, shape: &Shape, fabric: &Fabric) -> PortsView {
     let needed = if shape.ranks > 1 { algorithm.ports_needed(shape) } else { 0 };
-    let budgets = PORT_BUDGETS.iter().map(|figure| {
+    let mut switched = false;
+    algorithm.steps(shape, &mut |step| switched |= step.route == Route::Switch);
+    // Their ports say nothing of a switch that adds or multicasts, which none of them is known to have.
+    let fabrics = if switched { &[] } else { PORT_BUDGETS };
+    let budgets = fabrics.iter().map(|figure| {
         let (least, most) = (figure.low.sends(u32::MAX), figure.high.sends(u32::MAX));
         let fits = match needed {
             k if k <= least => "yes",

@@ -293,7 +293,7 @@ fn budgets(machines: &Machines<'_>, file: &str, options: Options, faults: &Fault
     };
     let documents = documents(&texts, faults);
     let files: Vec<_> = documents.iter().map(|(file, document)| layer(file, document)).collect();
-    let settings = files.first().map_or(Vec::new(), |first| settings(*first, faults));
+    let settings = settings(&files, faults);
     // The text is part of the program, and a test reads it.
     let Ok(presets) = crate::base::text_pos::Document::parse(crate::plan::PRESETS) else {
         return Vec::new();

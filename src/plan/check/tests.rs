@@ -182,6 +182,19 @@ fn names_are_unique_over_all_files_and_loops_are_found() {
 }
 
 #[test]
+fn settings_of_an_included_file_are_refused() {
+    let one = "include = [\"more.toml\"]\n[defaults]\nprofile = \"dgx-a100\"\n";
+    let more = "[machine]\nalpha = \"5us\"\n[defaults]\nprofile = \"dgx-h100\"\n\
+                [[budget]]\nname = \"a\"\ncollective = \"allreduce\"\nn = 8\nsize = \"1GiB\"\nmax_time = \"9ms\"\n";
+    let idle = "of an included file applies to nothing";
+    assert_eq!(
+        faults(&[("b.toml", one), ("more.toml", more)]),
+        [format!("more.toml:1:2: [machine] {idle}"), format!("more.toml:3:2: [defaults] {idle}")]
+    );
+    assert_eq!(faults(&[("b.toml", more)]), [""; 0]);
+}
+
+#[test]
 fn a_budget_takes_the_settings_of_its_file_unless_it_names_a_machine() {
     let text = "[defaults]\nprofile = \"dgx-a100\"\nn = 8\n[machine]\nlaunch = \"1ms\"\n\
         [[budget]]\nname = \"a\"\ncollective = \"allreduce\"\nsize = \"1GiB\"\nmax_time = \"12ms\"\n\

@@ -141,15 +141,29 @@ pub fn layer<'a>(file: &'a str, document: &'a Document<'a>) -> Layer<'a> {
     Layer { file, document, table: document.root(), start: 0 }
 }
 
-/// The sections of settings in a document: entries that name no machine use theirs.
+/// The sections of settings in the first of these documents: entries that name no machine use theirs, in the files that
+/// it includes as well. Those have none of their own, or a budget would mean another machine where its file is read
+/// alone.
 #[must_use]
-pub fn settings<'a>(whole: Layer<'a>, faults: &Faults) -> Vec<Layer<'a>> {
-    config::settings(whole.document, whole.file, faults);
+pub fn settings<'a>(files: &[Layer<'a>], faults: &Faults) -> Vec<Layer<'a>> {
+    const SECTIONS: [&str; 2] = ["defaults", "machine"];
+    let Some((first, included)) = files.split_first() else { return Vec::new() };
+    config::settings(first.document, first.file, faults);
+    for file in included {
+        for (key, _) in
+            file.table.iter().filter(|(key, _)| SECTIONS.contains(&key.get_ref().as_ref()))
+        {
+            let what = format!("[{}] of an included file applies to nothing", key.get_ref());
+            let help = format!("write it in {}, or `profile` in what is listed here", first.file);
+            let place = file.document.place(&key.span());
+            faults.borrow_mut().push(Fault::new(file.file, place, what, Some(help)));
+        }
+    }
     let section = |name: &str| {
-        let value = whole.table.get(name)?;
-        Some(Layer { table: value.get_ref().as_table()?, start: value.span().start, ..whole })
+        let value = first.table.get(name)?;
+        Some(Layer { table: value.get_ref().as_table()?, start: value.span().start, ..*first })
     };
-    ["defaults", "machine"].into_iter().filter_map(section).collect()
+    SECTIONS.into_iter().filter_map(section).collect()
 }
 
 #[cfg(test)]
