@@ -659,6 +659,14 @@ fn gigabytes_are_no_small_sizes() {
     assert!(said.contains("ill: slow, at large sizes: the bandwidth side"), "{said}");
 }
 
+/// One size that is slow among many is no matter of large sizes where the larger ones are as expected.
+#[test]
+fn a_slow_size_between_others_is_a_middle_one() {
+    let log = longer(&H100.mock(None, "2%", 1), &[1 << 25], &[0, 1], 3.0);
+    let (code, verdict) = H100.verdict(&log, "slow-between.log");
+    assert_eq!((code, &verdict["side"]), (1, &Value::from("middle")), "{verdict}");
+}
+
 /// A band holds nothing that is impossible: GPUs that access each other's memory are faster than the profile's links.
 #[test]
 fn what_the_band_holds_is_possible() {

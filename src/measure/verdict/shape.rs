@@ -117,7 +117,7 @@ pub(super) fn side(points: &[Point], health: Health) -> Option<Side> {
         (true, _, true) => Side::Both,
         (true, ..) => Side::Latency,
         (_, _, true) => Side::Bandwidth,
-        _ if middle || large => Side::Middle,
+        _ if middle || large || is_between(points, outside) => Side::Middle,
         _ => {
             let errors = regions_errors(points);
             if sign * errors.0 > sign * errors.1 { Side::Latency } else { Side::Bandwidth }
@@ -135,6 +135,12 @@ pub(super) fn side_of(points: &[Point], size: Bytes) -> Option<Side> {
         () if is_in(&middle) => Side::Middle,
         () => Side::Bandwidth,
     })
+}
+
+/// Whether some sizes are off, and neither the smallest nor the largest is.
+fn is_between(points: &[Point], off: impl Fn(&Point) -> bool) -> bool {
+    let ends = [points.first(), points.last()];
+    points.iter().any(&off) && !ends.into_iter().flatten().any(off)
 }
 
 fn is_one_size(points: &[Point]) -> bool {
