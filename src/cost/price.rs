@@ -709,7 +709,7 @@ fn switch_alpha(shape: &Shape, tier: &Tier) -> Result<f64> {
             "{} has no switch that adds or multicasts",
             tier.name
         ))
-        .help("of a network's switches --alpha-switch sharp says that they do"));
+        .help("if those of a network do, give --alpha-switch sharp"));
     };
     let (multicast, alu) = capabilities(shape.collective);
     if (multicast && !switch.multicast) || (alu && !switch.alu) {

@@ -497,6 +497,31 @@ impl Parameter {
     }
 }
 
+/// A hint that names flags, for someone who writes keys: `--alpha-inter` is `alpha_inter`, and `-n 4` is `n = 4`.
+#[must_use]
+pub fn in_keys(hint: &str) -> String {
+    let mut words = hint.split(' ').peekable();
+    let mut all: Vec<String> = Vec::new();
+    while let Some(word) = words.next() {
+        let (flag, mark) = word.split_at(word.trim_end_matches([',', '.', ';', ':']).len());
+        let is_of = |p: &&Parameter| match flag.strip_prefix("--") {
+            Some(name) => p.flag == name,
+            None => p.letter.is_some_and(|letter| {
+                flag.strip_prefix('-') == Some(letter.encode_utf8(&mut [0; 4]))
+            }),
+        };
+        let Some(parameter) = PARAMETERS.iter().find(is_of) else {
+            all.push(word.to_owned());
+            continue;
+        };
+        let is_number = |next: &&str| next.starts_with(|c: char| c.is_ascii_digit());
+        let equals =
+            if mark.is_empty() && words.peek().is_some_and(is_number) { " =" } else { mark };
+        all.push(format!("{}{equals}", parameter.key));
+    }
+    all.join(" ")
+}
+
 /// Whether the given keys define a machine by themselves, to which the settings do not apply.
 #[must_use]
 pub fn names_machine(says: impl Fn(&str) -> bool) -> bool {
@@ -673,6 +698,18 @@ fn switch_hop(text: &str) -> Result<Seconds> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn hints_name_keys_where_no_flags_are() {
+        for (hint, keys) in [
+            ("or give one: --alpha-inter and --bw-inter", "or give one: alpha_inter and bw_inter"),
+            ("write --on tpu-v5p -n 64: a slice", "write profile tpu-v5p n = 64: a slice"),
+            ("at b.toml:2\n  give --nodes, such as 4", "at b.toml:2\n  give nodes, such as 4"),
+            ("collcost import LOG --to csv", "collcost import LOG --to csv"),
+        ] {
+            assert_eq!(in_keys(hint), keys);
+        }
+    }
 
     #[test]
     fn every_parameter_takes_its_example() {

@@ -31,6 +31,7 @@ use std::rc::Rc;
 
 use crate::base::collective::Collective;
 use crate::base::error::{Error, Result};
+use crate::machine::parameters::in_keys;
 use crate::machine::profile::Profile;
 use crate::model::algorithm::{Named, Registry};
 use question::Question;
@@ -51,7 +52,7 @@ pub struct Batch {
 fn refusal(out: &mut Vec<u8>, id: &str, error: &Error) {
     out.extend_from_slice(b"{\"id\":");
     out.extend_from_slice(id.as_bytes());
-    answer::text(out, "error", &error.to_string());
+    answer::text(out, "error", &in_keys(&error.to_string()));
     out.extend_from_slice(b"}\n");
 }
 

@@ -18,7 +18,7 @@ use toml::de::{DeTable, DeValue};
 
 use crate::base::error::{Error, advice};
 use crate::base::text_pos::{Document, Place, Refused};
-use crate::machine::parameters::{PARAMETERS, Parameter};
+use crate::machine::parameters::{PARAMETERS, Parameter, in_keys};
 
 pub use described::{fabric, with_files};
 #[cfg(test)]
@@ -57,7 +57,7 @@ impl Fault {
     /// is the place to mend.
     #[must_use]
     pub fn of(file: &str, place: Place, error: &Error) -> Self {
-        let help = error.mending().map(str::to_owned);
+        let help = error.mending().map(in_keys);
         let (file, place) = error.spot().map_or((file, place), |(f, p)| (f, p.clone()));
         Self::new(file, place, error.what().to_owned(), help)
     }
