@@ -9,6 +9,7 @@ use std::cell::RefCell;
 use std::ffi::{CStr, CString, c_char};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
+use collcost_core::machine::parameters::in_keys;
 use collcost_core::{Basis, Bytes, Error, Question};
 
 /// `collcost_status`.
@@ -68,7 +69,7 @@ fn done(work: impl FnOnce() -> Result<(), Error>) -> Status {
             return INTERNAL;
         }
     };
-    say(&error.to_string());
+    say(&in_keys(&error.to_string()));
     match error {
         e if e.is_unknown() => UNKNOWN,
         e if e.is_unsupported() => UNSUPPORTED,

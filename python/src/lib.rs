@@ -8,6 +8,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use collcost_core::answer;
 use collcost_core::base::error::Error as Fault;
+use collcost_core::machine::parameters::in_keys;
 use collcost_core::machine::profile::Date;
 use collcost_core::model::algorithm::Registry;
 use collcost_core::plan::check::{Disk, Options};
@@ -18,7 +19,7 @@ use pyo3::types::{PyDict, PyModule};
 pyo3::create_exception!(collcost, Error, PyValueError, "A question that cannot be answered.");
 
 fn refused(error: &Fault) -> PyErr {
-    Error::new_err(error.to_string())
+    Error::new_err(in_keys(&error.to_string()))
 }
 
 /// A report as Python's json module reads it.
