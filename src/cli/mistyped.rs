@@ -6,6 +6,8 @@ use clap::builder::StyledStr;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Command, CommandFactory};
 
+use collcost::plan;
+
 use super::Cli;
 
 /// Units that people write after a space, which splits one size into two arguments.
@@ -29,7 +31,10 @@ pub(super) fn advised(mut error: clap::Error, arguments: &[OsString]) -> clap::E
         return error;
     };
     let tip = match typed.strip_prefix("--") {
-        Some(flag) => elsewhere(flag.split('=').next().unwrap_or(flag)),
+        Some(flag) => {
+            let flag = flag.split('=').next().unwrap_or(flag);
+            key_of_a_plan(flag, arguments).or_else(|| elsewhere(flag))
+        }
         None => one_word(typed, arguments),
     };
     if let Some(tip) = tip {
@@ -47,6 +52,15 @@ fn one_word(typed: &str, arguments: &[OsString]) -> Option<String> {
     let is_size = UNITS.contains(&typed.to_ascii_lowercase().as_str())
         && number.parse::<f64>().is_ok_and(f64::is_finite);
     is_size.then(|| format!("write a number and its unit as one word: {number}{typed}"))
+}
+
+/// What other verbs take as a flag a plan takes as a key.
+fn key_of_a_plan(flag: &str, arguments: &[OsString]) -> Option<String> {
+    arguments.get(1).filter(|verb| *verb == "plan")?;
+    let parameter = plan::table::parameters(false).find(|p| p.flag == flag).map(|p| p.key);
+    let own = || plan::KEYS.iter().copied().find(|key| *key == flag.replace('-', "_"));
+    let key = parameter.or_else(own)?;
+    Some(format!("`--{flag}` is a key here: --set {key}=…"))
 }
 
 /// The other verbs that have this flag.

@@ -413,6 +413,8 @@ fn an_argument_that_cannot_be_placed_gets_a_tip() {
         ("allreduce 16 MiB -n 8", "as one word: 16MiB"),
         ("allreduce --plott -n 8", "a similar argument exists: '--plot'"),
         ("allreduce 16MiB --slow-link 3=2", "`--slow-link` is a flag of `collcost simulate`"),
+        ("plan train.sh --on dgx-h100", "`--on` is a key here: --set profile=…"),
+        ("plan train.sh --tp=4", "--set tp=…"),
         ("compare allreduce --set bw=1GB/s", "`collcost allgather` and "),
     ];
     for (line, tip) in cases {
