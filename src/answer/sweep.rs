@@ -158,6 +158,7 @@ pub fn vary(
     for &value in values {
         let mut query = query.clone();
         figure.set(&mut query.machine.fabric, value);
+        query.machine.forget(figure);
         let one = Asked::new(registry, &query, only)?.point(&query)?;
         points.push(Point { value: Some(value.number().0), shown: Some(value.to_string()), ..one });
     }

@@ -138,6 +138,8 @@ pub struct Origin {
     pub efficiency: Option<(Bandwidth, Ratio, How)>,
     /// The low end of the efficiency.
     pub least: Option<Ratio>,
+    /// The profile's rate before the efficiency, whatever rate was given since.
+    pub(crate) line: Option<Bandwidth>,
 }
 
 /// A question ready for the engine.
@@ -232,6 +234,7 @@ impl Machine {
                 .zip(tier.bandwidth.as_ref())
                 .map(|(e, b)| (b.value, e.value, e.how)),
             least: tier.efficiency.as_ref().and_then(|e| e.low),
+            line: tier.efficiency.as_ref().and(tier.bandwidth.as_ref()).map(|b| b.value),
         });
         // This machine is used for nothing else; a barrier may be an all-reduce.
         let or = if collective == Collective::Barrier { Collective::AllReduce } else { collective };

@@ -287,6 +287,7 @@ fn put_in(query: &mut Query, tweak: &Tweak) -> Result<()> {
         let figure = Figure::named(name, &machine.fabric)?;
         let value = figure.parse(text).map_err(|e| e.at(format!("--set {name}={text}")))?;
         figure.set(&mut machine.fabric, value);
+        machine.forget(figure);
     }
     if let Some((name, factor)) = &tweak.scale {
         let figure = Figure::named(name, &machine.fabric)?;

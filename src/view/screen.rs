@@ -61,7 +61,8 @@ pub(super) fn answer(page: &mut Page, report: &Cost) {
             };
             format!("{} by the machine's parameters; {whose} are faster", Seconds(least))
         }
-        Some(least) if least > expect.low_s => {
+        // The band of an ideal price knows of no runs.
+        Some(least) if least > expect.low_s && expect.basis != Basis::Modelled => {
             format!("{} by the machine's parameters; some real runs are faster", Seconds(least))
         }
         Some(least) => format!("{}: no algorithm can be faster on these links", Seconds(least)),

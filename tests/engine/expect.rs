@@ -53,6 +53,23 @@ fn what_is_given_is_what_is_in_use() {
             }
         }
     }
+    // Between hosts as well, where one stream reaches less than the ports: and a faster one never takes longer.
+    for machine in ["gcp-c2d", "tcp-25g", "tcp-100g", "efa-100g", "ib-hdr", "ib-edr"] {
+        let own = query(machine, Collective::AllReduce, 8, 8);
+        let reached = own.machine.fabric.tiers.last().unwrap().link.bandwidth.unwrap();
+        let mut before = f64::INFINITY;
+        for part in [0.5, 1.0, 1.5, 3.0, 4.0, 6.0, 20.0] {
+            let rate = Some(reached * Ratio(part));
+            let rate = Given { bandwidth: rate, ..Given::default() };
+            let other = given(machine, Collective::AllReduce, (8, 8), &rate).unwrap();
+            let found = time(&other, Bytes(1 << 25));
+            if part == 1.0 {
+                assert_eq!(found, time(&own, Bytes(1 << 25)), "{machine}");
+            }
+            assert!(found.time.0 <= before, "{machine}, {part} of the rate: {found:?}, {before}");
+            before = found.time.0;
+        }
+    }
     for (machine, ranks) in [("mi300x", 2), ("mi300x", 4), ("dgx-1v", 2), ("perlmutter", 2)] {
         let own = query(machine, Collective::AllReduce, ranks, 1);
         let rate = own.machine.fabric.tiers[0].link.bandwidth;

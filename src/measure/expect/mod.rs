@@ -895,16 +895,16 @@ fn hosts(query: &Query) -> Option<Features> {
     };
     let (alpha, rate) = (links.link.alpha?, links.link.bandwidth?);
     let ports = links.nics.map_or(query.placement.per_node, NonZeroU32::get);
-    // As the evidence has it: before what one stream reaches of it, but shared as it is.
-    let line = query
-        .machine
-        .origins
-        .last()
-        .and_then(|origin| origin.efficiency)
-        .zip(stock.tiers.last().and_then(|tier| tier.link.bandwidth));
-    let line = match line {
-        Some(((line, ..), reached)) => line * Ratio(rate.0 / reached.0),
-        None => line_rate(rate).unwrap_or(rate),
+    // As the evidence has it: before what one stream reaches of it, but shared as it is. A stream that was given
+    // another rate says nothing of the ports while it is between the profile's and theirs.
+    let reached = stock.tiers.last().and_then(|tier| tier.link.bandwidth);
+    let origin = query.machine.origins.last().copied().unwrap_or_default();
+    let line = match origin.line.zip(reached) {
+        Some((line, reached)) if origin.efficiency.is_some() || rate <= reached => {
+            line * Ratio(rate.0 / reached.0)
+        }
+        Some((line, _)) if rate <= line => line,
+        _ => line_rate(rate).unwrap_or(rate),
     };
     let rate = line * Ratio(f64::from(ports));
     Some(Features::of_hosts(*network, alpha, rate))
