@@ -216,7 +216,8 @@ impl Args {
 
     /// The question of a run, on so many nodes.
     fn on_nodes(&self, run: &Run, nodes: u32) -> Result<Query> {
-        self.query(&Run { nodes: Some(nodes), ..run.clone() })
+        let facts = Facts { full_node: None, ..run.facts.clone() };
+        self.query(&Run { nodes: Some(nodes), facts, ..run.clone() })
     }
 
     /// The question of a run, on the machine that the flags name.
@@ -226,7 +227,10 @@ impl Args {
             ranks = ranks.with_ranks(n);
         }
         if let Some(nodes) = run.nodes.filter(|_| !ranks.names_nodes()) {
-            ranks = ranks.with_nodes(nodes);
+            ranks = match run.facts.full_node {
+                Some(each) => ranks.with_full_nodes(each),
+                None => ranks.with_nodes(nodes),
+            };
         }
         let size = run.times.first().map_or(Bytes(1), |t| t.0);
         let (machine, params) = (self.machine.clone(), ParamFlags::default());

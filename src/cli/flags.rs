@@ -231,6 +231,11 @@ impl RankFlags {
     pub(super) fn with_nodes(self, nodes: u32) -> Self {
         self.with("nodes", nodes)
     }
+
+    /// The same with so many ranks on each node, and what is left of them on the last.
+    pub(super) fn with_full_nodes(self, each: u32) -> Self {
+        self.with("gpus_per_node", each)
+    }
 }
 
 impl MachineFlags {

@@ -659,6 +659,22 @@ fn gigabytes_are_no_small_sizes() {
     assert!(said.contains("ill: slow, at large sizes: the bandwidth side"), "{said}");
 }
 
+/// The list of devices says where ranks are: a last host with fewer of them is no layout of equal hosts.
+#[test]
+fn a_last_host_may_have_fewer_ranks() {
+    for ranks in ["17", "18"] {
+        let run = Run { program: "all_reduce_perf", machine: "dgx-h100", ranks };
+        let (code, verdict) = run.verdict(&run.mock(None, "0", 1), &format!("last-{ranks}.log"));
+        let ratios: Vec<f64> = verdict["points"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|p| p["ratio"].as_f64().unwrap())
+            .collect();
+        assert!(code != 1 && ratios.iter().all(|ratio| (ratio - 1.0).abs() < 0.01), "{verdict}");
+    }
+}
+
 /// One size that is slow among many is no matter of large sizes where the larger ones are as expected.
 #[test]
 fn a_slow_size_between_others_is_a_middle_one() {

@@ -94,6 +94,8 @@ pub(super) struct Draft {
     /// Whether point-to-point messages were between any number of pairs.
     pub any_ranks: bool,
     pub nodes: Option<u32>,
+    /// The ranks of each host, if one has fewer than all others.
+    pub full_node: Option<u32>,
     pub library: Option<String>,
     pub system: Option<String>,
     pub gpus: Option<String>,
@@ -277,6 +279,7 @@ impl Draft {
             ranks: ranks.map(|(n, _)| n),
             ranks_by: ranks.map(|(_, by)| by),
             nodes: self.nodes,
+            full_node: self.full_node,
             library: self.library,
             system: self.system,
             gpus: self.gpus,
@@ -385,7 +388,7 @@ impl Draft {
                                  {low} it is"
                             ));
                             // Nor are the hosts of that list all.
-                            self.nodes = None;
+                            (self.nodes, self.full_node) = (None, None);
                             Some((low, BY_COLUMNS))
                         }
                         None if low == high => Some((low, BY_COLUMNS)),

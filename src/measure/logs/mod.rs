@@ -378,6 +378,8 @@ pub struct Table {
     pub shares_gpus: bool,
     /// The number of hosts, if the log states it.
     pub nodes: Option<u32>,
+    /// The ranks of each host, if the log lists them and one has fewer than all others.
+    pub full_node: Option<u32>,
     /// The library with its version, if the log states it.
     pub library: Option<String>,
     /// The machine, if the log states it.

@@ -156,6 +156,8 @@ pub struct Facts {
     pub wrong: u64,
     /// Nothing in the log says on how many nodes it ran, and it may have been several.
     pub nodes_open: bool,
+    /// The ranks of each host, if the log lists them and one has fewer than all others.
+    pub full_node: Option<u32>,
     /// The kind of the numbers that were given, if the times come from no log; a time if they are mixed.
     pub typed: Option<Typed>,
     /// Times are upper bounds: they include waiting, because ranks are missing or the host's clock was
@@ -187,6 +189,7 @@ impl Facts {
         self.shared_gpu |= other.shared_gpu;
         self.wrong += other.wrong;
         self.nodes_open |= other.nodes_open;
+        self.full_node = self.full_node.or(other.full_node);
         self.at_most |= other.at_most;
         self.bounds.extend(&other.bounds);
         self.in_place.extend(&other.in_place);

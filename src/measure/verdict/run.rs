@@ -89,6 +89,7 @@ pub fn runs(file: &str, log: &Imported, left_out: &mut Vec<String>) -> Vec<Run> 
             // Its list of devices names the hosts; benchmarks of engines run on one.
             run.facts.nodes_open |=
                 matches!(table.format, "nccl-tests" | "imb") && table.nodes.is_none();
+            run.facts.full_node = table.full_node;
             run.facts.sizes = sizes(table.format);
             run.facts.run_by = run.facts.run_by.or(table.run_by());
             run.facts.gpus = run

@@ -198,7 +198,10 @@ fn judged(registry: &Registry, call: &CallSubject, run: &Run, named: &str) -> Re
     let mut layout = call.layout;
     layout.ranks = layout.ranks.or(run.ranks.and_then(NonZeroU32::new));
     if layout.nodes.is_none() && layout.per_node.is_none() {
-        layout.nodes = run.nodes.and_then(NonZeroU32::new);
+        match facts.full_node.and_then(NonZeroU32::new) {
+            None => layout.nodes = run.nodes.and_then(NonZeroU32::new),
+            each => layout.per_node = each,
+        }
     }
     let size = times.first().map_or(Bytes(0), |t| t.0);
     let mut query = call.machine.query(call.collective, size, layout)?;

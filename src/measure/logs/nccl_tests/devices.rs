@@ -113,6 +113,7 @@ impl Devices {
         let groups = divided(draft, self.listed.iter().map(|d| d.group).collect(), all);
         if self.listed.len() as u32 == all {
             draft.nodes = nodes(self.listed.iter().map(|d| (d.group, d.host.as_str())));
+            draft.full_node = self.full_node().filter(|_| groups == 1 && draft.nodes.is_some());
         } else if groups <= 1 {
             let listed = self.listed.len();
             draft.warn(format!(
@@ -120,6 +121,16 @@ impl Devices {
             ));
         }
         self.shared(draft);
+    }
+
+    /// The ranks of each host, if one has fewer: what is left of them is on the last.
+    fn full_node(&self) -> Option<u32> {
+        let mut ranks: BTreeMap<&str, u32> = BTreeMap::new();
+        for device in &self.listed {
+            *ranks.entry(&device.host).or_default() += 1;
+        }
+        let most = ranks.values().copied().max()?;
+        (ranks.values().filter(|&&ranks| ranks < most).count() == 1).then_some(most)
     }
 
     /// GPUs that several ranks use.

@@ -478,6 +478,7 @@ fn table(format: &'static str, mode: Mode, collective: Collective, group: &Group
         ranks_by: Some("group"),
         shares_gpus: false,
         nodes: group.nodes,
+        full_node: None,
         library: None,
         system: None,
         gpus: None,
