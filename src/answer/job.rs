@@ -185,6 +185,8 @@ pub struct JobSearch {
 pub struct SearchView {
     /// GPUs.
     pub gpus: u32,
+    /// Sequences per step. A file that states them per replica has more of them on more GPUs.
+    pub global_batch: Option<u32>,
     /// The number of layouts tried.
     pub tried: usize,
     /// The number of those that fit.
@@ -269,14 +271,18 @@ pub fn search(
         let wires = Wires::new(registry, &job.machine);
         let found = plan::job::search(&job, &wires, (gpus, capacity), &pins, slower)?;
         (report.memory_bytes, report.memory_kind) = (capacity, job.stated.id());
-        report.searches.push(searched(gpus, &found, &file));
+        report.searches.push(searched(&job, gpus, &found, &file));
     }
     Ok(report)
 }
 
-fn searched(gpus: u32, found: &Searched, file: &Draft) -> SearchView {
+fn searched(job: &Job, gpus: u32, found: &Searched, file: &Draft) -> SearchView {
+    // Another layout has other replicas, whose batches would make another step.
+    let batch = job.global.map(|all| all.to_string());
+    let batch = batch.filter(|all| file.get("global_batch") != Some(all));
+    let batch: Vec<_> = batch.into_iter().map(|all| format!("global_batch {all}")).collect();
     let one = |found: &plan::job::Found| LayoutView {
-        layout: layout(&found.job, file),
+        layout: [layout(&found.job, file), batch.clone()].concat(),
         micro_batch: found.job.micro,
         recompute: found.job.recompute.to_string(),
         sharding: found.job.sharding_words(file),
@@ -290,7 +296,14 @@ fn searched(gpus: u32, found: &Searched, file: &Draft) -> SearchView {
     let refused =
         found.refused.iter().map(|(why, &layouts)| RefusedView { why: why.clone(), layouts });
     let refused = refused.collect();
-    SearchView { gpus, tried: found.tried, fitting: found.fitting, refused, pareto }
+    SearchView {
+        gpus,
+        global_batch: job.global,
+        tried: found.tried,
+        fitting: found.fitting,
+        refused,
+        pareto,
+    }
 }
 
 fn typed(files: &dyn Files, set: &[(String, String)]) -> Result<Draft> {

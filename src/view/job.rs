@@ -144,8 +144,10 @@ pub fn search(report: &JobSearch) -> Page {
         if i > 0 {
             page.gap();
         }
+        let batch =
+            one.global_batch.map_or(String::new(), |all| format!(" of {all} sequences a step"));
         page.line(format!(
-            "{} on {} GPUs: {} layouts, {} fit into {:.0} GB",
+            "{} on {} GPUs: {} layouts{batch}, {} fit into {:.0} GB",
             report.name,
             one.gpus,
             one.tried,

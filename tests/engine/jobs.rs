@@ -205,6 +205,12 @@ fn rows_of_a_search_are_the_plans_of_their_words() {
          batch = { global = 2048, sequence = 8192 }\n",
         1024,
     );
+    // A batch of each replica, of which other layouts have another number.
+    tried(
+        "model = \"llama3-8b\"\nmachine = \"dgx-h100\"\ngpus = 32\naccumulation = 8\nsharding = \"zero1\"\n\
+         layout = { tp = 2 }\nbatch = { micro = 2, sequence = 8192 }\n",
+        64,
+    );
     // A layout that its search leaves.
     tried(
         "model = \"mixtral-8x7b\"\nmachine = \"dgx-h100\"\naccumulation = 4\nsharding = \"zero1\"\n\

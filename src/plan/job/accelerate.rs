@@ -5,7 +5,7 @@
 //! gathers (`set_mixed_precision`).
 
 use super::deepspeed::sharding;
-use super::draft::{Draft, Whose};
+use super::draft::{Draft, WIDE, Whose};
 use super::files::is_yaml;
 use crate::base::error::{Error, Result};
 use crate::base::yaml::{self, Node};
@@ -34,7 +34,7 @@ pub(super) fn read(text: &str, file: &str) -> Result<Draft> {
     }
     match word(&whole, "mixed_precision") {
         Some(kind @ ("bf16" | "fp16" | "fp8")) => draft.put("precision", kind)?,
-        _ => draft.inferred.push("bf16: without mixed_precision training is in 32 bits".to_owned()),
+        _ => draft.usually(Whose::Launcher, [("precision", WIDE)]),
     }
     match word(&whole, "distributed_type") {
         Some("FSDP") => fsdp(&whole, "", &mut draft)?,

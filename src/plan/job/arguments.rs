@@ -9,17 +9,29 @@ use super::shell::Statement;
 /// `--key value` pairs of a text; a key without value has an empty one.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct Arguments {
-    found: BTreeMap<String, String>,
+    found: BTreeMap<String, Given>,
     /// Keys and values in branches of which it is not known whether they run, by the condition.
     open: BTreeMap<String, Vec<(String, String)>>,
     /// The keys that a reader has asked for.
     asked: RefCell<BTreeSet<String>>,
 }
 
+/// The places of what stands below all that is written, and above.
+const BELOW: usize = 0;
+const ABOVE: usize = usize::MAX;
+
+/// A value, and its place among all that were written. Of several names of one option the last one counts, as of
+/// one name that is written twice: argparse and click set one variable.
+#[derive(Debug, Clone, PartialEq)]
+struct Given {
+    value: String,
+    at: usize,
+}
+
 impl Arguments {
     /// The arguments of some statements of a script, of all branches that may run.
     pub fn read(statements: Vec<Statement>) -> Self {
-        let mut found = BTreeMap::new();
+        let (mut found, mut at) = (BTreeMap::new(), BELOW);
         let mut undecided: BTreeMap<String, Vec<(String, String)>> = BTreeMap::new();
         for Statement { text, open } in statements {
             let mut words = words(&text).into_iter().peekable();
@@ -46,7 +58,8 @@ impl Arguments {
                 if let Some(condition) = open.clone() {
                     undecided.entry(condition).or_default().push((key.clone(), value.clone()));
                 }
-                found.insert(key, value);
+                at += 1;
+                found.insert(key, Given { value, at });
             }
         }
         Self { found, open: undecided, ..Self::default() }
@@ -89,7 +102,8 @@ impl Arguments {
             let plain = key.chars().all(|c| c.is_ascii_alphanumeric() || c == '-' || c == '_');
             let value = value.trim().trim_matches(['"', '\'']);
             // A switch that is off counts as absent.
-            (plain && !key.is_empty() && value != "false").then(|| (named(key), value.to_owned()))
+            let given = Given { value: value.to_owned(), at: BELOW };
+            (plain && !key.is_empty() && value != "false").then(|| (named(key), given))
         });
         Self { found: lines.collect(), ..Self::default() }
     }
@@ -97,33 +111,35 @@ impl Arguments {
     /// Adds arguments that stand below these.
     pub fn put_below(&mut self, others: impl Iterator<Item = (String, String)>) {
         for (key, value) in others {
-            self.found.entry(key).or_insert(value);
+            self.found.entry(key).or_insert(Given { value, at: BELOW });
         }
     }
 
     /// Adds arguments that stand above these.
     pub fn put_above(&mut self, others: impl Iterator<Item = (String, String)>) {
-        self.found.extend(others);
+        for (key, value) in others {
+            self.found.insert(key, Given { value, at: ABOVE });
+        }
     }
 
     /// The same of one.
     pub fn set(&mut self, key: &str, value: impl Into<String>) {
-        self.found.insert(key.to_owned(), value.into());
+        self.put_above(std::iter::once((key.to_owned(), value.into())));
     }
 
     /// Leaves out switches that are off, for programs whose switches have values.
     pub fn without_off(&mut self) {
-        self.found.retain(|_, value| !is_off(value));
+        self.found.retain(|_, given| !is_off(&given.value));
     }
 
     /// Sets what a program assumes if it is not told.
     pub fn put_usual(&mut self, key: &str, value: &str) {
-        self.found.entry(key.to_owned()).or_insert_with(|| value.to_owned());
+        self.put_below(std::iter::once((key.to_owned(), value.to_owned())));
     }
 
     /// All keys with their values.
     pub fn all(&self) -> impl Iterator<Item = (&str, &str)> {
-        self.found.iter().map(|(key, value)| (key.as_str(), value.as_str()))
+        self.found.iter().map(|(key, given)| (key.as_str(), given.value.as_str()))
     }
 
     /// The keys that no reader has asked for.
@@ -139,20 +155,21 @@ impl Arguments {
 
     /// Gives keys their whole names.
     pub fn rename(&mut self, whole: impl Fn(&str) -> Option<&'static str>) {
-        let found = std::mem::take(&mut self.found);
-        // What is written in full stays.
-        let (full, short): (Vec<_>, Vec<_>) =
-            found.into_iter().partition(|one| whole(&one.0).is_none());
-        self.found.extend(full);
-        for (key, value) in short {
-            self.found.entry(whole(&key).map_or(key, str::to_owned)).or_insert(value);
+        let mut found: Vec<_> = std::mem::take(&mut self.found).into_iter().collect();
+        found.sort_by_key(|(_, given)| given.at);
+        for (key, given) in found {
+            self.found.insert(whole(&key).map_or(key, str::to_owned), given);
         }
     }
 
     pub fn get(&self, key: &str) -> Option<&str> {
-        let (key, value) = self.found.get_key_value(key)?;
+        self.given(key).map(|given| given.value.as_str())
+    }
+
+    fn given(&self, key: &str) -> Option<&Given> {
+        let (key, given) = self.found.get_key_value(key)?;
         self.asked.borrow_mut().insert(key.clone());
-        Some(value)
+        Some(given)
     }
 
     pub fn has(&self, key: &str) -> bool {
@@ -166,18 +183,18 @@ impl Arguments {
 
     /// The parts of an object that have flags of their own, with their values: `--key.part value`.
     pub fn parts<'a>(&'a self, key: &'a str) -> impl Iterator<Item = (&'a str, &'a str)> {
-        self.found.iter().filter_map(move |(found, value)| {
+        self.found.iter().filter_map(move |(found, given)| {
             let part = found.strip_prefix(key)?.strip_prefix('.')?;
             self.asked.borrow_mut().insert(found.clone());
-            Some((part, value.as_str()))
+            Some((part, given.value.as_str()))
         })
     }
 
-    /// The first of several names that has a value.
+    /// The value of an option with several names. Of those below or above a command the first name counts.
     pub fn any(&self, keys: &[&str]) -> Option<&str> {
         // The others are asked for too: they say the same.
-        let found: Vec<&str> = keys.iter().filter_map(|key| self.get(key)).collect();
-        found.first().copied().filter(|v| !v.is_empty())
+        let found = keys.iter().rev().filter_map(|key| self.given(key));
+        found.max_by_key(|given| given.at).map(|given| &*given.value).filter(|v| !v.is_empty())
     }
 
     pub fn number(&self, keys: &[&str]) -> Option<u32> {
@@ -288,6 +305,8 @@ mod tests {
             (of("tp"), of("pp"), of("x"), of("y")),
             (Some("8"), Some("2"), Some("{\"a\": 1}"), Some(""))
         );
+        let twice = of_text("serve --tensor-parallel-size 4 -tp 8 --tp=2 -tp 16");
+        assert_eq!(twice.any(&["tensor-parallel-size", "tp", "-tp"]), Some("16"));
         let short = of_text("serve -tp 4 -pp=2 -ep --x - -1");
         assert_eq!(
             (short.get("-tp"), short.get("-pp"), short.get("-ep")),

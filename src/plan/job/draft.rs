@@ -142,6 +142,9 @@ pub(super) enum Whose {
     Launcher,
 }
 
+/// The usual precision of a program that is told none.
+pub(super) const WIDE: &str = "fp32";
+
 /// The key of what is missing, of which a file may say more.
 fn first(what: &str) -> &str {
     what.split(' ').next().unwrap_or("")
@@ -282,6 +285,14 @@ impl Draft {
                 continue;
             }
             match key {
+                // It is not priced.
+                "precision" if value == WIDE => {
+                    let what = "priced in 16 bits: without bf16, fp16 or mixed_precision training is in 32";
+                    if !self.inferred.iter().any(|known| known == what) {
+                        self.inferred.push(what.to_owned());
+                    }
+                    continue;
+                }
                 "sharding" if !launched => {
                     self.inferred.push(format!("sharding {value}: no file says another"));
                 }
@@ -1007,6 +1018,12 @@ pub(super) fn check(job: &Job) -> Result<()> {
         None if d.ep > 1 => {
             return refuse(format!("ep {}, but the model has no experts", d.ep), "leave out ep");
         }
+        Some(e) if e.top_k > e.experts => {
+            return refuse(
+                format!("{} experts a token of {} experts", e.top_k, e.experts),
+                "write at most as many as there are",
+            );
+        }
         Some(e) if !e.experts.is_multiple_of(d.ep) => {
             return refuse(
                 format!("{} experts do not divide over ep {}", e.experts, d.ep),
@@ -1027,6 +1044,16 @@ pub(super) fn check(job: &Job) -> Result<()> {
             "reshard is given, but SHARD_GRAD_OP keeps whole parameters between the passes"
                 .to_owned(),
             "write reshard = \"never\", or sharding = fsdp",
+        );
+    }
+    if !d.replicas().is_multiple_of(job.shard_size) {
+        return refuse(
+            format!(
+                "{} ranks of dp and cp do not divide into sets of {} shards",
+                d.replicas(),
+                job.shard_size
+            ),
+            "write shard_size as a divisor of them",
         );
     }
     if !job.copies_divide() {

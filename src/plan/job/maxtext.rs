@@ -15,7 +15,7 @@ use super::shell::{Statement, statements};
 use super::started::{Started, distinct, started};
 use crate::base::error::{Error, Result};
 use crate::base::yaml;
-use crate::machine::profile::{Slice, slice};
+use crate::machine::profile::{Profile, Slice, slice};
 
 /// How its training is started.
 const STARTS: [(&str, &str); 5] = [
@@ -72,7 +72,14 @@ pub(super) fn read(text: &str, file: &str) -> Result<Draft> {
     };
     let place = Place::of(text, &all);
     if let Some(place) = &place {
-        draft.put("machine", place.slice.machine)?;
+        match place.is_one_torus() {
+            false => draft.put("machine", place.slice.machine)?,
+            true => draft.asked.push(format!(
+                "machine ({} slices of {} chips, which {} would join by ICI: a profile of it with span = {} and the \
+                 alpha of DCN)",
+                place.slices, place.slice.chips, place.slice.machine, place.slice.chips
+            )),
+        }
         draft.put("gpus", place.chips().to_string())?;
     }
     put(&keys, place.as_ref(), &mut draft).map_err(|e| e.at(file.to_owned()))?;
@@ -248,6 +255,13 @@ impl Place {
             None => (labelled()?, replicas()),
         };
         Some(Self { slice, slices: slices.unwrap_or(1).max(1) })
+    }
+
+    /// Whether the machine would take several slices for a part of one.
+    fn is_one_torus(&self) -> bool {
+        let machine = Profile::builtin(self.slice.machine);
+        let most = machine.ok().and_then(|one| one.tiers.first()?.span);
+        self.slices > 1 && most.is_some_and(|most| self.slice.chips < most.get())
     }
 
     fn chips(&self) -> u32 {

@@ -166,6 +166,10 @@ fn keys(all: &[Scalar]) -> BTreeMap<String, String> {
             [table, key] if table == "optim" => {
                 found.insert(key.clone(), one.text.clone());
             }
+            // The repository of a tokenizer of Hugging Face.
+            [table, key] if table == "tokenizer" && key == "type" => {
+                found.insert("tokenizer_model".to_owned(), one.text.clone());
+            }
             [key, place] if place.parse::<usize>().is_ok() => {
                 let value = found.entry(key.clone()).or_default();
                 value.push_str(if value.is_empty() { "" } else { " " });
@@ -319,7 +323,8 @@ mod tests {
             pipeline_model_parallel_size: 14\n  virtual_pipeline_model_parallel_size: 9\n  context_parallel_size: 2\n  \
             encoder_seq_length: 8192\n  max_position_embeddings: ${.encoder_seq_length}\n  num_layers: 126\n  \
             hidden_size: 16384\n  ffn_hidden_size: 53248\n  num_attention_heads: 128\n  num_query_groups: 8\n  \
-            kv_channels: null\n  normalization: rmsnorm\n  make_vocab_size_divisible_by: 128\n  vocab_size: 128256\n  \
+            kv_channels: null\n  normalization: rmsnorm\n  make_vocab_size_divisible_by: 128\n  \
+            tokenizer:\n    library: huggingface\n    type: meta-llama/Llama-3.1-405B\n  \
             bias: false\n  activation: fast-swiglu\n  position_embedding_type: rope\n  \
             share_embeddings_and_output_weights: false\n  sequence_parallel: true\n  fp8: false\n  fp8_hybrid: true\n  \
             ub_tp_comm_overlap: true\n  optim:\n    name: distributed_fused_adam\n    overlap_grad_sync: true\n    \

@@ -230,7 +230,8 @@ pub(super) fn put(args: &Arguments, trains: bool, draft: &mut Draft) -> Result<(
         draft.inferred.push(format!("tokens go to at most {limit} groups of experts"));
     }
     let linear = draft.model.as_ref().is_some_and(|model| model.linear.is_some());
-    let of_linear = |key: &str| linear && key == "experimental-attention-variant";
+    let names = ["experimental-attention-variant", "linear-attention-type"];
+    let of_linear = |key: &str| linear && names.contains(&key);
     let given = UNPRICED
         .iter()
         .filter(|key| args.get(key).is_some_and(|value| !OFF.contains(&value)) && !of_linear(key));
@@ -252,6 +253,7 @@ const UNPRICED: &[&str] = &[
     "heterogeneous-layers-config-path",
     "heterogeneous-layers-config-encoded-json",
     "experimental-attention-variant",
+    "linear-attention-type",
     "window-size",
     "mtp-num-layers",
     "enable-mhc-connections",
@@ -266,6 +268,7 @@ const UNPRICED: &[&str] = &[
     "fp8-param-gather",
     "fp4-param-gather",
     "fp32-residual-connection",
+    "first-last-layers-bf16",
     // What is kept of activations, and where.
     "cpu-offloading",
     "cpu-offloading-num-layers",
@@ -284,6 +287,8 @@ const UNPRICED: &[&str] = &[
     "overlap-param-gather-with-optimizer-step",
     "use-tp-pp-dp-mapping",
     "no-overlap-p2p-communication",
+    "use-nccl-ub",
+    "use-sharp",
     "ds-sequence-parallel-size",
     // Parameters that are not trained.
     "freeze-LM",
@@ -526,7 +531,9 @@ fn widths(args: &Arguments, words: u32) -> Result<Option<Transformer>> {
 }
 
 fn is_linear(args: &Arguments) -> bool {
-    matches!(args.any(&["experimental-attention-variant"]), Some("gdn" | "gated_delta_net"))
+    // The second is the older name.
+    let kind = args.any(&["experimental-attention-variant", "linear-attention-type"]);
+    matches!(kind, Some("gdn" | "gated_delta_net"))
 }
 
 /// Layers with linear attention; widths have the defaults of `TransformerConfig`

@@ -197,7 +197,7 @@ impl Job {
     /// The idle time of a rank, in micro-batches.
     pub fn idle(&self) -> f64 {
         let d = self.degrees;
-        self.schedule.idle(f64::from(d.pp), f64::from(d.chunks))
+        self.schedule.idle(f64::from(d.pp), f64::from(d.chunks), self.microbatches())
     }
 
     /// What FSDP shards between the passes. In a pipeline FSDP2 keeps what is gathered unless told

@@ -55,13 +55,17 @@ impl Serve {
 
     /// Bytes for the cache on a GPU beside these weights between the ends of their band.
     pub fn room(&self, weights: f64) -> [f64; 3] {
-        let capacity = self.device.capacity();
-        let share = match self.is_sglang() {
+        let (capacity, share) = (self.device.capacity(), self.utilization);
+        within(if self.is_sglang() {
             // Of what is free before weights are loaded (`profile_available_bytes` of sgl-project/sglang).
-            true => self.utilization * (capacity - BEFORE[usize::from(self.tp > 1)]),
-            false => self.utilization * capacity - self.beside(),
-        };
-        within(share - weights)
+            share * (capacity - BEFORE[usize::from(self.tp > 1)]) - weights
+        } else if self.is_tensorrt() {
+            // Of what is free once they are (`_cal_max_memory`, tensorrt_llm/_torch/pyexecutor/_util.py of
+            // NVIDIA/TensorRT-LLM).
+            share * (capacity - self.beside() - weights)
+        } else {
+            share * capacity - self.beside() - weights
+        })
     }
 
     /// Bytes of the cache of a token on a GPU, of sequences of so many tokens.

@@ -190,9 +190,7 @@ fn shardings(job: &Job, domain: u32, pins: &Pins) -> Vec<(Sharding, u32)> {
     }
     let whole = Sharding { shard: Shard::Parameters, gathers: true, scatters: false, ..own };
     let states = Sharding { shard: Shard::Optimizer, gathers: false, scatters: false, ..own };
-    let fsdp = [(whole, all), (whole, node)]
-        .into_iter()
-        .filter(|(_, n)| *n <= all && (*n < all || all == *n));
+    let fsdp = [(whole, all), (whole, node)].into_iter().filter(|(_, n)| all.is_multiple_of(*n));
     match own.framework {
         Framework::Fsdp | Framework::Fsdp2 => fsdp.collect(),
         _ if d.pp == 1 => std::iter::once((states, all)).chain(fsdp).collect(),

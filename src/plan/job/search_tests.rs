@@ -39,7 +39,7 @@ fn everything(job: &Job, gpus: u32, domain: u32) -> Vec<Job> {
                             for (gathers, size) in
                                 [(false, dp * cp), (true, dp * cp), (true, domain / tp)]
                             {
-                                if gathers && (pp > 1 || size == 0 || size > dp * cp) {
+                                if gathers && (pp > 1 || !divides(dp * cp, size)) {
                                     continue;
                                 }
                                 let mut one = one.clone();

@@ -583,6 +583,10 @@ impl Serve {
         self.engine.as_deref().is_some_and(|engine| engine.starts_with("sglang"))
     }
 
+    pub(super) fn is_tensorrt(&self) -> bool {
+        self.engine.as_deref().is_some_and(|engine| engine.starts_with("tensorrt-llm"))
+    }
+
     pub(super) fn is_vllm(&self) -> bool {
         self.engine.as_deref().is_some_and(|engine| engine.starts_with("vllm"))
     }

@@ -329,7 +329,7 @@ pub(super) fn degree(
 
 /// A key that is asked for, with the flag whose value does not say it: `tp (-tp $1)`.
 pub(super) fn asked(args: &Arguments, key: &str, names: &[&str], value: &str) -> String {
-    let name = names.iter().find(|name| args.any(&[name]).is_some()).unwrap_or(&key);
+    let name = names.iter().find(|name| args.any(&[name]) == Some(value)).unwrap_or(&key);
     let dashes = if name.starts_with('-') { "" } else { "--" };
     format!("{key} ({dashes}{name} {})", as_written(value))
 }

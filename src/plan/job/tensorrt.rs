@@ -154,9 +154,6 @@ pub(super) fn read(beside: &Beside<'_>) -> Result<Draft> {
     let asked: Vec<&str> =
         USUAL.into_iter().map(|(key, _)| key).filter(|key| is_asked(key)).collect();
     draft.usual.retain(|(_, key), _| !asked.contains(key));
-    draft.inferred.push(
-        "utilization is a part of all memory; TensorRT-LLM's is one of what weights leave, where somewhat more fits".to_owned(),
-    );
     let role = args.any(&["server-role", "disaggregation-mode"]).map(str::to_ascii_lowercase);
     draft.only = match role.as_deref() {
         Some("context" | "prefill") => Some(Doing::Prefill),

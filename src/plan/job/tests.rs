@@ -1568,6 +1568,30 @@ fn micro_batches_pass_a_rank_twice_in_a_v() {
     assert_eq!(calls("zb-h2"), one);
 }
 
+/// A step is no shorter than one micro-batch's way through all stages, and what few idle meets what many do where the
+/// schedules' authors say: 1F1B in turns from p on, ZB-H2 from 2p − 1 (README of
+/// sail-sg/zero-bubble-pipeline-parallelism).
+#[test]
+fn few_micro_batches_wait_for_all_stages() {
+    let (p, fed, both) = (8.0, 4.0, 1.0 / 3.0);
+    let turns = |m: f64| Schedule::OneForwardOneBackward.idle(p, fed, m);
+    assert_eq!([turns(1.0), turns(2.0)], [p - 1.0, p + 0.25 - 2.0]);
+    assert_eq!([turns(p), turns(64.0)], [(p - 1.0) / fed; 2]);
+    let near = |a: f64, b: f64| assert!((a - b).abs() < 1e-9, "{a} {b}");
+    for schedule in [Schedule::ZeroBubble, Schedule::ZeroBubbleTwice] {
+        // F and B of all stages, and W of one.
+        near(1.0 + schedule.idle(p, 1.0, 1.0), both * (2.0 * p + 1.0));
+    }
+    near(Schedule::ZeroBubble.idle(p, 1.0, p), (p - 1.0) * both);
+    near(Schedule::ZeroBubbleTwice.idle(p, 1.0, 2.0 * p - 2.0), both);
+    near(Schedule::ZeroBubbleTwice.idle(p, 1.0, 2.0 * p - 1.0), 0.0);
+    near(1.0 + Schedule::ZeroBubbleV.idle(p, 1.0, 1.0), both * (2.0 * p + 0.5));
+    near(Schedule::ZeroBubbleV.idle(p, 1.0, p), 0.0);
+    near(Schedule::DualPipe.idle(p, 1.0, 2.0 * p), 2.0);
+    assert_eq!(Schedule::GPipe.idle(p, 1.0, 2.0), p - 1.0);
+    assert_eq!(Schedule::OneForwardOneBackward.idle(1.0, 1.0, 1.0), 0.0);
+}
+
 /// The collectives of a job's step.
 fn sent(job: &Job) -> Vec<Sent> {
     let registry = Registry::builtin();
@@ -2577,6 +2601,31 @@ fn torchtitans_degrees_and_batches_are_its_own() {
     assert_eq!(draft("train.toml", options.leak()).get("precision"), Some("bf16"));
 }
 
+/// `apply_moe_ep_tp`: a layer's input is gathered once for all experts and its sums are scattered once. Experts that TP
+/// divides are sent all tokens by each of its ranks, others a part.
+#[test]
+fn torchtitans_experts_gather_tokens_once() {
+    let all = |etp: u32| {
+        let text = format!(
+            "[model]\nname = \"qwen3\"\nflavor = \"30B-A3B\"\n[training]\nlocal_batch_size = 1\nseq_len = 4096\n\
+             [parallelism]\ntensor_parallel_degree = 2\nexpert_parallel_degree = 4\n\
+             expert_tensor_parallel_degree = {etp}\n[activation_checkpoint]\nmode = \"none\"\n"
+        );
+        let job = job("train.toml", text.leak(), &[("machine", "dgx-h100"), ("gpus", "8")]);
+        let found = sent(&job);
+        // 48 layers: attention and experts, forward and backward.
+        let tp: Vec<_> = found.iter().filter(|s| s.part == "tp").collect();
+        assert_eq!(tp.len(), 2, "{tp:?}");
+        assert!(
+            tp.iter().all(|s| s.calls == 4.0 * 48.0 && s.bytes == 4096.0 * 2048.0 * 2.0),
+            "{tp:?}"
+        );
+        found.iter().find(|s| s.part == "ep").unwrap().bytes
+    };
+    let copies = 4096.0 * 8.0 * 2048.0 * 2.0;
+    assert_eq!((all(1), all(2)), (copies / 2.0, copies));
+}
+
 /// Degrees as files of 2024 have them (commit 08e53794, train_configs/llama3_70b.toml).
 #[test]
 fn torchtitans_earlier_sections_are_read() {
@@ -3331,6 +3380,12 @@ EOF\ntrtllm-serve serve --port 8000 ${MODEL} --tp_size 4 --max_num_tokens 4096 -
     assert_eq!((apart.sequences, apart.utilization, apart.cache), (2048, 0.8, 1.0));
     let says = |serve: &Serve, what: &str| serve.inferred.iter().any(|note| note.contains(what));
     assert!(says(&apart, "without speculative decoding") && !says(&plain, "speculative"));
+    // Of what weights leave, half.
+    let text =
+        "trtllm-serve deepseek-ai/DeepSeek-R1 --tp_size 8 --kv_cache_free_gpu_memory_fraction 0.5";
+    let (half, served) = serving(text, "dgx-h200");
+    let free = half.device.capacity() - half.beside() - served.weights;
+    assert!(half.fits(&served) && (half.room(served.weights)[1] - free / 2.0).abs() < 1.0);
     let writes = of("c.sh");
     assert_eq!((writes.model.layers, writes.tp), (36, 4));
     assert_eq!((writes.sequences, writes.chunk), (16, 4096));
@@ -3851,6 +3906,16 @@ fn fine_tuning_is_read() {
             ["none, ddp, states in bf16", "gradients"]
         );
     }
+    // The launcher's precision is that of a program that says none.
+    let silent = factory.replace("bf16: true\n", "");
+    let is_wide =
+        |draft: &Draft| draft.inferred.iter().any(|one| one.contains("training is in 32"));
+    let alone = of("f.yaml", &silent).settled().unwrap();
+    assert!(is_wide(&alone) && alone.get("precision").is_none());
+    let both = of("f.yaml", &silent).over(&of("a.yaml", plain)).settled().unwrap();
+    assert!(!is_wide(&both) && both.get("precision") == Some("bf16"));
+    let host = axolotl.replace("gradient_checkpointing: true", "gradient_checkpointing: offload");
+    assert_eq!(keys(&of("a.yml", &host), ["recompute"]), ["full, offloaded"]);
     let words = format!(
         "{trl}fsdp: shard_grad_op auto_wrap offload\nfsdp_config:\n  backward_prefetch: x\n"
     );
@@ -3965,6 +4030,11 @@ fn maxtexts_arguments_are_a_job_on_a_slice() {
     // Eight devices share a sequence: four chips.
     let long = of(&script("ici_context_parallelism=8"));
     assert_eq!((long.degrees.cp, long.micro, long.degrees.dp), (4, 16, 16));
+    // Two slices are no torus of both.
+    let two = script("").replace("tpu7x-4x4x4 --num-slices=1", "v5p-128 --num-slices=2");
+    let found = draft("run.sh", two.leak());
+    assert_eq!((found.get("machine"), found.get("gpus")), (None, Some("128")));
+    assert!(found.asked[0].starts_with("machine (2 slices of 64 chips"), "{:?}", found.asked);
     let manifest = "spec:\n  replicas: 1\n  nodeSelector:\n    cloud.google.com/gke-tpu-accelerator: tpu-v6e-slice\n    \
         cloud.google.com/gke-tpu-topology: 16x16\n  command:\n  - bash\n  - -c\n  - |\n    \
         (export A=1 && python3 -m MaxText.train MaxText/configs/base.yml model_name=llama3.1-8b \
@@ -4211,6 +4281,7 @@ fn a_yaml_beside_a_launch_holds_its_options() {
     let files = &[
         ("t.sh", "trtllm-serve nvidia/DeepSeek-R1-0528-FP4 --config /config/b.yaml"),
         ("v.sh", "vllm serve llama3-70b --max-num-seqs 16 --config /etc/v.yaml"),
+        ("short.sh", "vllm serve llama3-70b -tp 2 --config /etc/v.yaml"),
         ("none.sh", "trtllm-serve nvidia/DeepSeek-R1-0528-FP4"),
         (
             "b.yaml",
@@ -4234,6 +4305,8 @@ fn a_yaml_beside_a_launch_holds_its_options() {
             found.inferred
         );
     }
+    // Also by another name of the option.
+    assert_eq!(of_files(files, &["short.sh", "v.yaml"], &[]).unwrap().tp, 2);
 }
 
 /// What a script writes is found by the value of a variable, with its variables; vLLM's file too.

@@ -189,11 +189,15 @@ fn messages(job: &Job, wires: &Wires<'_>) -> Result<(Messages, Vec<Sent>)> {
     let passes = 2.0 + again;
     let expert_passes = 2.0 + job.experts_again();
     let moe_layers = job.deepest_experts();
+    // Of torchtitan's layer with experts all tokens are gathered before it and the sums scattered behind it. Where TP
+    // divides the experts, each of its ranks sends them all (`apply_moe_ep_tp` and `ExpertTensorParallel`,
+    // torchtitan/distributed/expert_parallel.py of <https://github.com/pytorch/torchtitan>).
+    let torch = job.sharding.framework.is_torch();
     let mut m = Messages::default();
     if d.tp > 1 {
-        // Attention, and a feed-forward part that TP divides. With tokens divided too, routed experts have
-        // their own messages.
-        let shared = !d.sequence || model.experts.is_none_or(|e| e.shared > 0);
+        // Attention, and a feed-forward part that TP divides. With tokens divided too, Megatron's routed experts
+        // have their own messages.
+        let shared = !d.sequence || torch || model.experts.is_none_or(|e| e.shared > 0);
         // Of the two parts of a layer those that have messages.
         let fed = job.deepest_dense() + if shared { moe_layers } else { 0.0 };
         let layers = (layers + fed) / 2.0;
@@ -205,7 +209,6 @@ fn messages(job: &Job, wires: &Wires<'_>) -> Result<(Messages, Vec<Sent>)> {
             // Attention and the feed-forward part each gather and scatter once a pass. Megatron does
             // not keep the full input of products, so it is gathered once more in the backward pass;
             // neither does PyTorch where it recomputes what is between products.
-            let torch = job.sharding.framework.is_torch();
             let kept = torch && job.recompute != Recompute::Operators;
             let gathers = 2.0 * passes + fed - gradients + if kept { 0.0 } else { 2.0 };
             let scatters = 2.0 * passes + fed - once;
@@ -242,9 +245,10 @@ fn messages(job: &Job, wires: &Wires<'_>) -> Result<(Messages, Vec<Sent>)> {
         }
     }
     let width = model.routed_width() * 2.0;
-    let own = tokens / if d.sequence { tps } else { 1.0 };
+    let own = tokens / if d.sequence && !(torch && d.etp > 1) { tps } else { 1.0 };
     let gathers_all = job.dispatcher == Dispatcher::AllGather;
-    if let Some(experts) = model.experts.filter(|_| d.etp > 1 && d.sequence && !gathers_all) {
+    let gathers_copies = d.etp > 1 && d.sequence && !torch && !gathers_all;
+    if let Some(experts) = model.experts.filter(|_| gathers_copies) {
         // The ranks that divide an expert gather its tokens after the dispatch and scatter sums before the
         // combine (`MoEAlltoAllTokenDispatcher`, megatron/core/transformer/moe/token_dispatcher.py of
         // Megatron-LM).

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 
 use super::accelerate::Shards;
 use super::arguments::{Arguments, is_off};
-use super::draft::{Draft, Whose};
+use super::draft::{Draft, WIDE, Whose};
 use super::files::is_yaml;
 use super::shell::statements;
 use super::started::{Started, alike, distinct, launched, trainings};
@@ -334,14 +334,13 @@ fn put(keys: &Keys, program: Program, draft: &mut Draft) -> Result<()> {
         () if keys.is(&["fp8"]) => Some("fp8"),
         () if narrow => Some("bf16"),
         () if keys.is(&["fp16", "float16"]) => Some("fp16"),
+        () if keys.any(&["mixed_precision"]) == Some("fp16") => Some("fp16"),
         () if keys.is_off(&["bf16"]) => None,
         () => program.usual("precision"),
     };
     match precision {
         Some(precision) => draft.put("precision", precision)?,
-        None => draft
-            .inferred
-            .push("priced in bf16: without bf16 and fp16 training is in 32 bits".to_owned()),
+        None => draft.usually(Whose::Program, [("precision", WIDE)]),
     }
     adapters(keys, program, draft)?;
     sharding(keys, program, draft)?;
@@ -349,6 +348,16 @@ fn put(keys: &Keys, program: Program, draft: &mut Draft) -> Result<()> {
     match program.usual("recompute") {
         _ if keys.is(&["disable_gradient_checkpointing"]) || keys.is_off(&again) => {
             draft.put("recompute", "none")?;
+        }
+        // To the host go the inputs of layers (axolotl-ai-cloud/axolotl, src/axolotl/utils/schemas/validation.py;
+        // Unsloth's in hiyouga/LLaMA-Factory, src/llamafactory/model/model_utils/checkpointing.py).
+        _ if keys.is(&["use_unsloth_gc"])
+            || keys.is(&["activation_offloading"]) && keys.is(&again)
+            || again.iter().any(|key| {
+                matches!(keys.any(&[key]), Some("offload" | "offload_disk" | "unsloth"))
+            }) =>
+        {
+            draft.put("recompute", "full, offloaded")?;
         }
         _ if keys.is(&again) => draft.put("recompute", "full")?,
         usual => draft.usually(Whose::Program, [("recompute", usual.unwrap_or("none"))]),

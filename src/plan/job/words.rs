@@ -425,18 +425,35 @@ impl FromStr for Schedule {
 }
 
 impl Schedule {
-    /// The idle time of a rank, in forward and backward passes of one micro-batch through a stage.
+    /// The idle time of a rank, in forward and backward passes of one micro-batch through the rank's layers.
     /// The weights' part W is a third of that: ZB-H1 idles (p − 1)(F + B − 2W), DualPipe
     /// (p/2 − 1)(F&B + B − 3W), and folded over p ranks (p − 1) times that of half a stage.
-    pub fn idle(self, pp: f64, chunks: f64) -> f64 {
-        match self {
-            Self::OneForwardOneBackward => (pp - 1.0) / chunks,
-            Self::GPipe => pp - 1.0,
-            Self::ZeroBubble => (pp - 1.0) / 3.0 / chunks,
-            Self::ZeroBubbleV | Self::ZeroBubbleTwice => 0.0,
-            Self::DualPipe => (pp / 2.0 - 1.0).max(0.0) * 2.0 / 3.0,
-            Self::DualPipeV => (pp - 1.0) / 2.0 * 2.0 / 3.0,
-        }
+    ///
+    /// With few micro-batches the last stage decides: it waits until one has come through the others, runs
+    /// all of them, and the last of these goes back through the others.
+    pub fn idle(self, pp: f64, chunks: f64, microbatches: f64) -> f64 {
+        let (idle, in_two_parts) = match self {
+            Self::OneForwardOneBackward => ((pp - 1.0) / chunks, false),
+            Self::GPipe => (pp - 1.0, false),
+            Self::ZeroBubble => ((pp - 1.0) / 3.0 / chunks, true),
+            Self::ZeroBubbleV | Self::ZeroBubbleTwice => (0.0, true),
+            Self::DualPipe => ((pp / 2.0 - 1.0).max(0.0) * 2.0 / 3.0, true),
+            Self::DualPipeV => ((pp - 1.0) / 2.0 * 2.0 / 3.0, true),
+        };
+        // Chunks of a rank that one micro-batch passes, and micro-batches that come from one end.
+        let (chunks, from_an_end) = match self {
+            Self::OneForwardOneBackward | Self::ZeroBubble => (chunks, microbatches),
+            Self::GPipe | Self::ZeroBubbleTwice => (1.0, microbatches),
+            Self::ZeroBubbleV | Self::DualPipeV => (2.0, microbatches),
+            Self::DualPipe => (1.0, microbatches / 2.0),
+        };
+        let others = pp * chunks - 1.0;
+        let passes = match in_two_parts {
+            // The weights' part is not waited for, but the last one follows.
+            true => (2.0 * (others + from_an_end) + 1.0) / 3.0,
+            false => others + from_an_end,
+        };
+        idle.max(passes / chunks - microbatches)
     }
 }
 
