@@ -214,6 +214,7 @@ pub fn run(
         }
     });
     let rate = |b: Bandwidth| six(b.0);
+    let late: Vec<String> = straggler(&verdict, traced).into_iter().collect();
     RunView {
         file,
         collective: shape.collective,
@@ -247,8 +248,35 @@ pub fn run(
             })
             .collect(),
         next: verdict.next,
-        notes: verdict.notes,
+        notes: [verdict.notes, late].concat(),
     }
+}
+
+/// A rank comes last nearly always from this share of so many calls on: of two ranks one does in half of them by chance.
+const ALWAYS: f64 = 0.75;
+const FEWEST: u32 = 10;
+
+/// A wait that matters, as a part of the transfer.
+const WAIT: f64 = 0.1;
+
+/// The rank for which the others nearly always wait, at the size at which they do so longest. The transfers may all be
+/// healthy.
+fn straggler(verdict: &Verdict, traced: &[(Bytes, Traced)]) -> Option<String> {
+    let waits = traced.iter().filter_map(|&(size, t)| {
+        let point = verdict.points.iter().find(|p| p.size == size)?;
+        let (rank, share) = t.latest.filter(|(_, share)| share.0 >= ALWAYS)?;
+        let part = t.skew?.0 / point.measured.0;
+        (t.calls >= FEWEST && part >= WAIT && !t.at_most).then_some((size, t, rank, share, part))
+    });
+    let (size, t, rank, share, part) =
+        waits.reduce(|a, b| if b.1.waited > a.1.waited { b } else { a })?;
+    Some(format!(
+        "rank {rank} comes last in {:.0} % of {} calls of {size}, and the others wait {} for it, {part:.1} times the \
+         transfer: look at what it does before its calls, not at the links",
+        100.0 * share.0,
+        t.calls,
+        t.skew?,
+    ))
 }
 
 /// All runs of a comparison with `machine`.

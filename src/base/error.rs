@@ -264,10 +264,34 @@ pub fn did_you_mean<'a>(
     nearest(typed, known).map_or_else(otherwise, |near| format!("did you mean `{near}`?"))
 }
 
-/// The same with all known names, if none is near.
+/// Words of which each may be another's name for the same thing: flags, keys of files and of questions, and what other
+/// tools call them.
+const SAME: [&[&str]; 9] = [
+    &["n", "ranks", "gpus", "np", "nranks", "nprocs", "world_size", "processes"],
+    &["on", "profile", "machine", "preset", "cluster", "hardware"],
+    &["gpus_per_node", "ranks_per_node", "ppn", "per_node", "procs_per_node", "ntasks_per_node"],
+    &["nodes", "hosts", "nnodes"],
+    &["size", "size_bytes", "bytes", "message_size"],
+    &["collective", "op", "operation", "coll"],
+    &["alpha", "alpha_s", "latency"],
+    &["bw", "bandwidth", "bandwidth_Bps", "bw_Bps"],
+    &["max_time", "time", "limit", "max_latency"],
+];
+
+/// The first of the known names that means the same as `typed`, of which a flag has dashes.
+pub fn synonym<'a>(typed: &str, known: impl Iterator<Item = &'a str> + Clone) -> Option<&'a str> {
+    let plain = typed.replace('-', "_").to_ascii_lowercase();
+    let all = SAME.iter().find(|all| all.contains(&&*plain))?;
+    all.iter().find_map(|word| known.clone().find(|name| name.replace('-', "_") == *word))
+}
+
+/// The same with all known names, if none is near or means the same.
 pub(crate) fn advice<N: AsRef<str>>(typed: &str, known: impl IntoIterator<Item = N>) -> String {
     let known: Vec<N> = known.into_iter().collect();
     let names = || known.iter().map(AsRef::as_ref);
+    if let Some(same) = synonym(typed, names()) {
+        return format!("did you mean `{same}`?");
+    }
     did_you_mean(typed, names(), || format!("known: {}", names().collect::<Vec<_>>().join(", ")))
 }
 
@@ -305,5 +329,23 @@ mod tests {
         assert_eq!(nearest("rabenseifer", known), Some("rabenseifner"));
         assert_eq!(nearest("rign", known), Some("ring"));
         assert_eq!(nearest("zzzzzzzz", known), None);
+    }
+
+    /// A word that means the same is a better guess than one that looks alike.
+    #[test]
+    fn words_for_the_same_are_known() {
+        let known = ["launch", "ports", "n", "profile", "gpus-per-node"];
+        for (typed, meant) in [
+            ("ranks", "n"),
+            ("machine", "profile"),
+            ("ppn", "gpus-per-node"),
+            ("Preset", "profile"),
+        ] {
+            assert_eq!(synonym(typed, known.into_iter()), Some(meant));
+            assert_eq!(advice(typed, known), format!("did you mean `{meant}`?"));
+        }
+        for typed in ["latency", "hosts", "other"] {
+            assert_eq!(synonym(typed, known.into_iter()), None);
+        }
     }
 }

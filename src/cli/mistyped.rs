@@ -6,6 +6,7 @@ use clap::builder::StyledStr;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Command, CommandFactory};
 
+use collcost::base::error::synonym;
 use collcost::plan;
 
 use super::Cli;
@@ -13,6 +14,9 @@ use super::Cli;
 /// Units that people write after a space, which splits one size into two arguments.
 const UNITS: [&str; 12] =
     ["b", "k", "kb", "kib", "m", "mb", "mib", "g", "gb", "gib", "bytes", "us"];
+
+/// Formats that people write as a flag.
+const FORMATS: [&str; 3] = ["json", "csv", "markdown"];
 
 /// The error with a tip, where there is a better one than clap's.
 pub(super) fn advised(mut error: clap::Error, arguments: &[OsString]) -> clap::Error {
@@ -33,9 +37,11 @@ pub(super) fn advised(mut error: clap::Error, arguments: &[OsString]) -> clap::E
     let tip = match typed.strip_prefix("--") {
         Some(flag) => {
             let flag = flag.split('=').next().unwrap_or(flag);
-            key_of_a_plan(flag, arguments).or_else(|| elsewhere(flag))
+            key_of_a_plan(flag, arguments)
+                .or_else(|| called_here(flag, arguments))
+                .or_else(|| elsewhere(flag))
         }
-        None => one_word(typed, arguments),
+        None => one_word(typed, arguments).or_else(|| launched(typed, arguments)),
     };
     if let Some(tip) = tip {
         error.remove(ContextKind::SuggestedArg);
@@ -52,6 +58,32 @@ fn one_word(typed: &str, arguments: &[OsString]) -> Option<String> {
     let is_size = UNITS.contains(&typed.to_ascii_lowercase().as_str())
         && number.parse::<f64>().is_ok_and(f64::is_finite);
     is_size.then(|| format!("write a number and its unit as one word: {number}{typed}"))
+}
+
+/// `-np 8` of mpirun.
+fn launched(typed: &str, arguments: &[OsString]) -> Option<String> {
+    let place = arguments.iter().position(|a| a == typed)?;
+    arguments.get(place.checked_sub(1)?).filter(|flag| *flag == "-np")?;
+    Some(format!("write -n {typed}, or --np {typed}"))
+}
+
+/// The verb's own flag for the same, or for that format.
+fn called_here(flag: &str, arguments: &[OsString]) -> Option<String> {
+    let mut command = Cli::command();
+    command.build();
+    let mut verb = &command;
+    for argument in arguments.iter().skip(1) {
+        match verb.find_subcommand(argument) {
+            Some(inner) => verb = inner,
+            None => break,
+        }
+    }
+    let flags: Vec<&str> = verb.get_arguments().filter_map(clap::Arg::get_long).collect();
+    if FORMATS.contains(&flag) && flags.contains(&"format") {
+        return Some(format!("write --format {flag}"));
+    }
+    let own = synonym(flag, flags.iter().copied())?;
+    Some(format!("`--{own}` is the flag for that"))
 }
 
 /// What other verbs take as a flag a plan takes as a key.

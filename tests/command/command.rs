@@ -416,6 +416,11 @@ fn an_argument_that_cannot_be_placed_gets_a_tip() {
         ("plan train.sh --on dgx-h100", "`--on` is a key here: --set profile=…"),
         ("plan train.sh --tp=4", "--set tp=…"),
         ("compare allreduce --set bw=1GB/s", "`collcost allgather` and "),
+        ("allreduce 16MiB --machine dgx-h100", "`--on` is the flag for that"),
+        ("allreduce 16MiB --latency 1us", "`--alpha` is the flag for that"),
+        ("select nccl allreduce 16MiB --hosts 2", "`--nodes` is the flag for that"),
+        ("allreduce 16MiB --json", "write --format json"),
+        ("allreduce 16MiB -np 8", "write -n 8"),
     ];
     for (line, tip) in cases {
         let answer = output(line);
@@ -1162,4 +1167,34 @@ fn a_bucket_has_its_size_with_any_number_of_micro_batches() {
         (four.0 / one.0 - 1.0).abs() < 1e-9 && (four.1 / one.1 - 4.0).abs() < 1e-9,
         "{one:?} {four:?}"
     );
+}
+
+/// A job whose transfers are healthy while all wait for one rank is told which one.
+#[test]
+fn a_rank_that_always_comes_last_is_named() {
+    let told = |late: u32| {
+        let here = tempfile::tempdir().unwrap();
+        for rank in 0..8 {
+            let call = |at: u32| {
+                let (ts, dur) = (3000 * at, if rank == 3 { 280 } else { 280 + late });
+                format!(
+                    r#"{{"ph":"X","cat":"kernel","name":"ncclDevKernel_AllReduce_Sum_bf16_RING_LL()","ts":{ts},"dur":{dur},"args":{{"stream":7,"Collective name":"allreduce","In msg nelems":33554432,"Out msg nelems":33554432,"Group size":8,"dtype":"BFloat16","Process Group Name":"0","Process Group Ranks":"[0, 1, 2, 3, 4, 5, 6, 7]"}}}}"#
+                )
+            };
+            let calls: Vec<String> = (1..=20).map(call).collect();
+            let trace = format!(
+                r#"{{"schemaVersion":1,"distributedInfo":{{"backend":"nccl","rank":{rank},"world_size":8}},"traceEvents":[{}]}}"#,
+                calls.join(",")
+            );
+            std::fs::write(here.path().join(format!("r{rank}.json")), trace).unwrap();
+        }
+        let mut command = collcost("compare --on dgx-h100");
+        command.args((0..8).map(|rank| format!("r{rank}.json")));
+        let answer = command.current_dir(here.path()).output().unwrap();
+        assert_eq!(answer.status.code(), Some(0), "{}", text(&answer.stderr));
+        text(&answer.stdout).split_whitespace().collect::<Vec<_>>().join(" ")
+    };
+    let named = "rank 3 comes last in 100 % of 20 calls of 64 MiB, and the others wait 500 µs for it, 1.8 times";
+    assert!(told(500).contains(named), "{}", told(500));
+    assert!(!told(10).contains("comes last in 100 % of 20 calls"));
 }
