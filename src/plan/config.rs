@@ -21,7 +21,7 @@ use std::path::Path;
 use toml::de::DeValue;
 
 use super::table::{Fault, Faults};
-use crate::base::error::{Result, advice, nearest};
+use crate::base::error::{Result, advice, did_you_mean, nearest};
 use crate::base::format::Format;
 use crate::base::text_pos::Document;
 use crate::machine::parameters::{PARAMETERS, Parameter, Parameters};
@@ -123,7 +123,8 @@ impl Layer {
             .filter(|(name, _)| !ENTRIES.contains(name) && ![DEFAULTS, MACHINE].contains(name));
         if let Some((name, span)) = unknown.next() {
             let what = format!("unknown section `{name}`");
-            let help = advice(name, [DEFAULTS, MACHINE]);
+            let known = || format!("known: {DEFAULTS}, {MACHINE}");
+            let help = did_you_mean(name, [DEFAULTS, MACHINE], known);
             return Err(Fault::new(file, document.place(&span), what, Some(help)).error());
         }
         let faults = Faults::default();

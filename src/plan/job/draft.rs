@@ -623,7 +623,8 @@ impl Draft {
         let Some(adapters) = self.adapts().then(read).transpose()?.flatten() else {
             return Ok(None);
         };
-        let few = Adapters { rank: adapters.rank, modules: Adapters::ATTENTION };
+        let adapters = adapters.of(model);
+        let few = Adapters { modules: Adapters::ATTENTION, ..adapters }.of(model);
         if model.adapted(adapters).is_some()
             || model.adapted(few).is_none()
             || adapters.modules.contains(&false)
@@ -1006,11 +1007,11 @@ pub(super) fn check(job: &Job) -> Result<()> {
         );
     }
     if let Some(adapters) = job.adapters.filter(|adapters| model.adapted(*adapters).is_none()) {
-        let few = Adapters { modules: Adapters::ATTENTION, ..adapters };
+        let few = Adapters { modules: Adapters::ATTENTION, ..adapters }.of(model);
         let what = format!("adapters of {adapters} are not known of this model");
         return Err(Error::unsupported(what).help(match model.adapted(few) {
             Some(_) => format!("write adapters = \"{few}\": those of experts are not known"),
-            None => "write adapters = \"none\": those of latent and linear attention are not known"
+            None => "write adapters = \"none\": those of latent attention and of state spaces are not known"
                 .to_owned(),
         }));
     }

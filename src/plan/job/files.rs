@@ -1,6 +1,7 @@
 //! Drafts from files: the reader for a file, the files that it names, and the layers of files.
 
 use std::cell::Cell;
+use std::path::Path;
 
 use toml::{Table, Value};
 
@@ -10,7 +11,7 @@ use super::options::Beside;
 use super::row::{Row, model, rows};
 use super::{
     accelerate, bridge, deepspeed, huggingface, maxtext, mcore, megatron, nanotron, neox, serving,
-    tensorrt, torchtitan, trainer, weights,
+    tensorrt, torchtitan, trainer, vllm_recipe, weights,
 };
 use crate::base::error::{Error, Result, nearest};
 use crate::plan::table::{Files, joined};
@@ -118,6 +119,8 @@ fn read(
         rows(text, name)?
     } else if tensorrt::is(text, name) {
         one(tensorrt::read(&beside)?)
+    } else if vllm_recipe::is(text, name) {
+        one(vllm_recipe::read(&beside)?)
     } else if serving::is(text, name) {
         one(serving::read(&beside)?)
     } else if neox::is_setting(text, name) {
@@ -187,13 +190,14 @@ pub(crate) fn beside(files: &dyn Files, file: &str, draft: Draft) -> Result<Draf
     below(files, file, draft, &Cell::new(MOST))
 }
 
-/// A file that another names: beside it, or where the command is, from which launchers start.
+/// A file that another names: beside it, or where its launcher starts, which is where the command is or a folder above
+/// the file.
 fn beside_or_here(files: &dyn Files, file: &str, path: &str) -> String {
     let beside = joined(file, path);
-    match files.text(&beside) {
-        Err(_) if files.text(path).is_ok() => path.to_owned(),
-        _ => beside,
-    }
+    let above = Path::new(file).ancestors().skip(2);
+    let above = above.map(|folder| folder.join(path).to_string_lossy().into_owned());
+    let mut all = [beside.clone(), path.to_owned()].into_iter().chain(above);
+    all.find(|path| files.text(path).is_ok()).unwrap_or(beside)
 }
 
 fn below(files: &dyn Files, file: &str, mut draft: Draft, left: &Cell<usize>) -> Result<Draft> {
@@ -334,12 +338,13 @@ fn table() -> Result<Table> {
         .map_err(|e| Error::environment(format!("the table of models: {}", e.message())))
 }
 
-/// The first known model with the widths of another, and the size of its vocabulary.
+/// The known model with the widths of another, that of the shortest name, and the size of its vocabulary.
 pub(super) fn of_widths(model: &Transformer) -> Option<(String, u32)> {
     let widths = |m: &Transformer| (m.layers, m.hidden, m.ffn, m.gated, m.heads, m.attention);
     let known = |(name, own): (String, Value)| Some((name, self::model(own.as_table()?).ok()?));
-    let mut known = table().ok()?.into_iter().filter_map(known);
-    let (name, same) = known.find(|(_, known)| widths(known) == widths(model))?;
+    let known = table().ok()?.into_iter().filter_map(known);
+    let same = known.filter(|(_, known)| widths(known) == widths(model));
+    let (name, same) = same.min_by_key(|(name, _)| name.len())?;
     Some((name, same.vocab))
 }
 

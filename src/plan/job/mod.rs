@@ -54,6 +54,7 @@ mod time;
 mod torchtitan;
 mod trainer;
 mod usual;
+mod vllm_recipe;
 mod weights;
 mod wires;
 mod words;

@@ -2,6 +2,7 @@
 //! token.
 
 use super::Adapters;
+use super::words::FEEDING;
 use crate::base::error::{Error, Result};
 
 /// The products around attention's core.
@@ -238,6 +239,12 @@ impl Linear {
         };
         let heads = numbers * f64::from(self.value_heads);
         hidden * (self.channels() + self.values() + heads) + gate + decays
+    }
+
+    /// What the products into a layer of the delta rule write of a token: queries, keys, values and their gate, and two
+    /// numbers a head (`in_proj_qkvz`, `in_proj_ba` of Qwen3-Next).
+    fn inner(&self) -> f64 {
+        self.channels() + self.values() + 2.0 * f64::from(self.value_heads)
     }
 
     /// Small parameters of a layer: of the convolution, of heads, and of a norm.
@@ -609,17 +616,32 @@ impl Transformer {
         let Attention::Grouped { kv_heads, head } = self.attention else { return None };
         let [h, ffn] = [self.hidden, self.ffn].map(f64::from);
         let [q, kv] = [self.heads, kv_heads].map(|n| f64::from(n) * f64::from(head));
-        let sides = [(h, q), (h, kv), (h, kv), (q, h), (h, ffn), (h, ffn), (ffn, h)];
-        let feeds = |at: usize| at >= 4 && (self.experts.is_some() || !self.gated && at == 4);
         let differ = self.window.is_some_and(|window| window.own.is_some());
-        if self.linear.is_some()
-            || differ
-            || self.experts.is_some() && adapters.modules[4..].contains(&true)
-        {
+        let other = self.linear.is_some_and(|one| one.rule != Rule::Delta);
+        let experts = self.experts.is_some();
+        if differ || other || experts && adapters.modules[FEEDING].contains(&true) {
             return None;
         }
-        let with = sides.iter().enumerate().filter(|(at, _)| adapters.modules[*at] && !feeds(*at));
-        let sum = with.fold((0.0, 0.0), |sum, (_, side)| (sum.0 + side.0, sum.1 + side.1));
+        let queries = if self.attention_gate { 2.0 * q } else { q };
+        let (inner, values) = self.linear.map_or((0.0, 0.0), |one| (one.inner(), one.values()));
+        let linear = self.linear.map_or(0.0, |one| f64::from(one.layers) / f64::from(self.layers));
+        let (full, gates) = (1.0 - linear, if self.gated { 1.0 } else { 0.0 });
+        // What a product reads and writes, and of how many of all layers it is one.
+        let sides = [
+            (h, queries, full),
+            (h, kv, full),
+            (h, kv, full),
+            (q, h, full),
+            (h, ffn, gates),
+            (h, ffn, 1.0),
+            (ffn, h, 1.0),
+            (h, inner, linear),
+            (values, h, linear),
+        ];
+        let with = sides.iter().zip(adapters.modules).filter(|(_, has)| *has);
+        let sum = with.fold((0.0, 0.0), |sum, ((read, written, part), _)| {
+            (sum.0 + part * read, sum.1 + part * written)
+        });
         (sum.0 > 0.0).then_some(sum)
     }
 

@@ -513,6 +513,18 @@ fn closing(text: &str) -> Option<usize> {
     found.map(|(at, _)| at)
 }
 
+/// A sum's value, or as a word that is none.
+fn computed(sum: &str, known: &Known) -> String {
+    let inside = expanded(sum, known);
+    if let Some(value) = arithmetic(&inside, &known.values) {
+        return value.to_string();
+    }
+    // One word, so that it stays one argument.
+    let shut = |c: &char| !c.is_whitespace() && !matches!(c, '(' | ')');
+    let inside: String = inside.chars().filter(shut).collect();
+    format!("$[{inside}]")
+}
+
 fn replaced(line: &str, known: &Known, deep: usize) -> String {
     let inner_value = |text: &str| match deep {
         0 => text.to_owned(),
@@ -536,16 +548,14 @@ fn replaced(line: &str, known: &Known, deep: usize) -> String {
                 Some(behind) if inner => (format!("{inside})"), behind),
                 _ => (inside.to_owned(), behind),
             };
-            let inside = expanded(&inside, known);
-            match arithmetic(&inside, &known.values) {
-                Some(value) => out.push_str(&value.to_string()),
-                None => {
-                    // One word, so that it stays one argument.
-                    let shut = |c: &char| !c.is_whitespace() && !matches!(c, '(' | ')');
-                    let inside: String = inside.chars().filter(shut).collect();
-                    out.push_str(&format!("$[{inside}]"));
-                }
-            }
+            out.push_str(&computed(&inside, known));
+            rest = behind;
+            continue;
+        }
+        // The program that counted before shells did, in which a product's sign is escaped.
+        if let Some((inside, behind)) = after.strip_prefix("(expr ").and_then(|e| e.split_once(')'))
+        {
+            out.push_str(&computed(&inside.replace('\\', ""), known));
             rest = behind;
             continue;
         }
@@ -758,6 +768,9 @@ mod tests {
     fn values_are_computed() {
         let text = "H=64; K=8; G=$(( ${H} / ${K} ))\nx $((H / $G)) $(( ($K - 1) * 2 )) $((K / Z)) $(($1 + 1))";
         assert_eq!(texts(text).last().unwrap(), "x 8 14 $[K/Z] $[$1+1]");
+        let counted =
+            "N=8\nx --a $(expr 32 / $N / 2) --b $(expr $N \\* 3) --c $(expr 16 / $1) $(date)";
+        assert_eq!(texts(counted).last().unwrap(), "x --a 2 --b 24 --c $[16/$1] $(date)");
         let grown = "A=(--x); A+=(--y); B=\"$A --z\"\nrun $B";
         assert_eq!(texts(grown).last().unwrap(), "run --x --y --z");
     }

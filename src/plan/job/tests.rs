@@ -428,6 +428,23 @@ fn parameters_follow_from_configurations_to_the_last_one() {
     }
 }
 
+/// Parameters of models by name are the counts of their files on the Hub.
+#[test]
+fn models_by_name_have_the_parameters_of_their_files() {
+    for (name, params) in [
+        ("HuggingFaceTB/SmolLM2-135M", 134_515_008.0),
+        ("HuggingFaceTB/SmolLM2-360M-Instruct", 361_821_120.0),
+        ("HuggingFaceTB/SmolLM2-1.7B", 1_711_376_384.0),
+        ("TinyLlama/TinyLlama-1.1B-Chat-v1.0", 1_100_048_384.0),
+        ("codellama/CodeLlama-7b-Instruct-hf", 6_738_546_688.0),
+        ("codellama/CodeLlama-13b-hf", 13_016_028_160.0),
+        ("codellama/CodeLlama-34b-hf", 33_743_970_304.0),
+        ("mistralai/Ministral-8B-Instruct-2410", 8_019_808_256.0),
+    ] {
+        assert_eq!(known(name).unwrap().model.unwrap().params(), params, "{name}");
+    }
+}
+
 /// A model without layers, or of odd kinds of values, is refused before it computes anything.
 #[test]
 fn a_model_of_nothing_is_refused() {
@@ -524,7 +541,7 @@ fn a_repository_has_the_widths_of_what_it_was_made_from() {
         assert!(error.contains(known_one), "{error}");
     }
     assert!(
-        known("x/a-model").unwrap_err().to_string().contains("known: models of dbrx, deepseek, ")
+        known("x/a-model").unwrap_err().to_string().contains("known: models of codellama, dbrx, ")
     );
 }
 
@@ -1731,6 +1748,23 @@ fn adapters_alone_are_trained() {
     };
     assert_eq!(of("rank 16", "none").trained_params(), 41_943_040.0);
     assert_eq!(of("rank 16 on q_proj, v_proj", "none").trained_params(), 6_815_744.0);
+    let pattern = "rank 16 on model.layers.[\\d]+.(mlp|self_attn).(q|v)_proj";
+    assert_eq!(of(pattern, "none").trained_params(), 6_815_744.0);
+    assert!("rank 16 on model.layers.[0-5].self_attn.q_proj".parse::<Adapters>().is_err());
+    // Of Qwen3.5 27B one layer of four has attention of 24 heads of 256 with a gate, the others linear attention.
+    let mixed = |adapters: &str| {
+        let keys = [("model", "Qwen/Qwen3.5-27B"), ("adapters", adapters)];
+        let text = "machine = \"dgx-h100\"\ngpus = 8\nsequence = 4096\nglobal_batch = 8\n";
+        job("j.toml", text, &keys).trained_params()
+    };
+    let (h, q, kv) = (5120.0, 24.0 * 256.0, 4.0 * 256.0);
+    let full = (h + 2.0 * q) + 2.0 * (h + kv) + (q + h);
+    assert_eq!(mixed("rank 8 on attention"), 16.0 * 8.0 * full);
+    let (keys, values) = (16.0 * 128.0, 48.0 * 128.0);
+    let linear = (h + 2.0 * keys + 2.0 * values + 2.0 * 48.0) + (values + h);
+    let both = 8.0 * (16.0 * full + 48.0 * linear);
+    assert_eq!(mixed("rank 8 on attention linear_attn.in_proj_qkvz linear_attn.out_proj"), both);
+    assert_eq!(mixed("rank 8"), both + 8.0 * 64.0 * 3.0 * (h + 17408.0));
     let (whole, adapted) = (of("", "none"), of("rank 16", "none"));
     assert_eq!(whole.trained_params(), whole.model.params());
     let (all, few) = (memory(&whole), memory(&adapted));
@@ -4307,6 +4341,28 @@ fn a_yaml_beside_a_launch_holds_its_options() {
     }
     // Also by another name of the option.
     assert_eq!(of_files(files, &["short.sh", "v.yaml"], &[]).unwrap().tp, 2);
+}
+
+/// A recipe of vLLM is the command of its default variant; a strategy's degrees are asked for.
+#[test]
+fn a_recipe_of_vllm_is_a_command() {
+    let text = |more: &str| {
+        format!(
+            "meta:\n  title: x\nmodel:\n  model_id: \"deepseek-ai/DeepSeek-V3.1\"\n  base_args:\n    - \"--enable-expert-parallel\"\n\
+             features:\n  reasoning:\n    args:\n      - \"--max-num-seqs\"\n      - \"3\"\nvariants:\n  default:\n    \
+             precision: fp8\n    extra_args:\n      - \"--kv-cache-dtype\"\n      - \"fp8\"\n{more}  nvfp4:\n    model_id: \
+             nvidia/DeepSeek-V3.1-NVFP4\nguide: |\n  vllm serve other --tensor-parallel-size 4\n"
+        )
+    };
+    let open = draft("r.yaml", text("").leak());
+    assert_eq!(open.asked, ["tp (the GPUs of the strategy)"]);
+    let spread = text("      - \"--tensor-parallel-size\"\n      - \"8\"\n");
+    let mut typed = Draft::default();
+    typed.put("machine", "dgx-h200").unwrap();
+    let found = typed.over(&draft("r.yaml", spread.leak())).serve(&Machines::new(&BuiltIn));
+    let found = found.unwrap();
+    assert_eq!((found.tp, found.ep, found.cache, found.model.layers), (8, 8, 1.0, 61));
+    assert_ne!(found.sequences, 3);
 }
 
 /// What a script writes is found by the value of a variable, with its variables; vLLM's file too.

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
+use super::Transformer;
 use crate::base::error::{Error, Result};
 use crate::plan::Shard;
 
@@ -153,12 +154,25 @@ pub(crate) struct Adapters {
     pub modules: [bool; ADAPTED.len()],
 }
 
-/// Products that may have an adapter, as transformers names those of Llama.
-pub(crate) const ADAPTED: [&str; 7] =
-    ["q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"];
+/// Products that may have an adapter, as transformers names those of Llama, and as Megatron-LM those of linear attention.
+pub(crate) const ADAPTED: [&str; 9] = [
+    "q_proj",
+    "k_proj",
+    "v_proj",
+    "o_proj",
+    "gate_proj",
+    "up_proj",
+    "down_proj",
+    "in_proj",
+    "out_proj",
+];
 
-/// Names of several of them: of all, and those of Megatron-LM and Phi-3.
-const GROUPS: [(&str, &[&str]); 10] = [
+/// Those of the feed-forward part, and of linear attention.
+pub(crate) const FEEDING: std::ops::Range<usize> = 4..7;
+const LINEAR: std::ops::Range<usize> = 7..9;
+
+/// Names of several of them: of all, and those of Megatron-LM, Phi-3 and Qwen3-Next.
+const GROUPS: [(&str, &[&str]); 16] = [
     ("all", &ADAPTED),
     ("all-linear", &ADAPTED),
     ("attention", &["q_proj", "k_proj", "v_proj", "o_proj"]),
@@ -169,11 +183,40 @@ const GROUPS: [(&str, &[&str]); 10] = [
     ("linear_fc1", &["gate_proj", "up_proj"]),
     ("gate_up_proj", &["gate_proj", "up_proj"]),
     ("linear_fc2", &["down_proj"]),
+    ("in_proj_qkvz", &["in_proj"]),
+    ("in_proj_ba", &["in_proj"]),
+    ("in_proj_qkv", &["in_proj"]),
+    ("in_proj_z", &["in_proj"]),
+    ("in_proj_a", &["in_proj"]),
+    ("in_proj_b", &["in_proj"]),
 ];
 
 impl Adapters {
     /// Those of attention alone.
-    pub const ATTENTION: [bool; ADAPTED.len()] = [true, true, true, true, false, false, false];
+    pub const ATTENTION: [bool; ADAPTED.len()] =
+        [true, true, true, true, false, false, false, true, true];
+
+    /// The same of a model: one without linear attention has all where it has all others.
+    pub fn of(mut self, model: &Transformer) -> Self {
+        if model.linear.is_none() {
+            let all = !self.modules[..LINEAR.start].contains(&false);
+            self.modules[LINEAR].fill(all);
+        }
+        self
+    }
+}
+
+/// The products that a word names: `q_proj`, `linear_attn.in_proj_qkvz`, or those of a pattern over all layers,
+/// `model.layers.[\d]+.(mlp|self_attn).(up|down|q)_proj`.
+fn products(word: &str) -> Vec<String> {
+    let (place, last) = word.rsplit_once('.').unwrap_or(("", word));
+    let all_layers = !place.contains("layers.") || place.contains("\\d");
+    let several = last.strip_prefix('(').and_then(|rest| rest.split_once(')'));
+    match several.filter(|_| all_layers) {
+        Some((names, end)) => names.split('|').map(|name| format!("{name}{end}")).collect(),
+        None if all_layers => vec![last.to_owned()],
+        None => vec![word.to_owned()],
+    }
 }
 
 /// From words such as `rank 16` (all products) or `rank 8 on q_proj v_proj`.
@@ -190,19 +233,21 @@ impl FromStr for Adapters {
         let rank = rank.filter(|rank| *rank > 0).ok_or_else(refuse)?;
         let mut modules = [false; ADAPTED.len()];
         for word in on.split([',', ' ']).filter(|word| !word.is_empty()) {
-            let group = GROUPS.iter().find(|(name, _)| *name == word).map(|(_, group)| *group);
-            let one = ADAPTED.iter().position(|name| *name == word);
-            let one = one.map_or(&[][..], |at| &ADAPTED[at..=at]);
-            let group = group.unwrap_or(one);
-            if group.is_empty() {
-                return Err(Error::input(format!("`{word}` is not a product with an adapter"))
-                    .help(format!(
-                        "write some of {}, or all, attention, mlp",
-                        ADAPTED.join(", ")
-                    )));
-            }
-            for (has, name) in modules.iter_mut().zip(ADAPTED) {
-                *has |= group.contains(&name);
+            for name in products(word) {
+                let group = GROUPS.iter().find(|(group, _)| *group == name).map(|(_, all)| *all);
+                let one = ADAPTED.iter().position(|known| *known == name);
+                let one = one.map_or(&[][..], |at| &ADAPTED[at..=at]);
+                let group = group.unwrap_or(one);
+                if group.is_empty() {
+                    return Err(Error::input(format!("`{word}` is not a product with an adapter"))
+                        .help(format!(
+                            "write some of {}, or all, attention, mlp",
+                            ADAPTED.join(", ")
+                        )));
+                }
+                for (has, known) in modules.iter_mut().zip(ADAPTED) {
+                    *has |= group.contains(&known);
+                }
             }
         }
         if modules == [false; ADAPTED.len()] {
