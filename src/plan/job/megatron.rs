@@ -7,6 +7,7 @@
 use super::arguments::Arguments;
 use super::draft::Draft;
 use super::files::{is_yaml, known};
+use super::huggingface;
 use super::model::{Attention, Experts, Linear, Rule, Small, Transformer};
 use super::pattern;
 use super::shell::{Statement, as_written, statements};
@@ -362,8 +363,7 @@ pub(super) fn widths_said(args: &Arguments) -> impl Iterator<Item = &'static str
 }
 
 /// Flags of models whose layers no widths describe.
-const APART: [&str; 4] =
-    ["hybrid-layer-pattern", "hybrid-override-pattern", "is-hybrid-model", "moe-latent-size"];
+const APART: [&str; 2] = ["is-hybrid-model", "moe-latent-size"];
 
 /// How ms-swift starts Megatron, with its flags and other defaults.
 const SWIFT: [&str; 3] = ["megatron sft", "megatron pt", "megatron rlhf"];
@@ -406,6 +406,13 @@ pub(super) fn model(args: &Arguments, draft: &mut Draft) -> Result<()> {
         draft.asked.push(format!("model ({})", asked.join(", ")));
         return Ok(());
     }
+    if let Some(pattern) = args.any(&HYBRID) {
+        match hybrid(args, pattern) {
+            Some(model) => draft.model = Some(model),
+            None => draft.asked.push(format!("model (--{} {pattern} is not read)", HYBRID[0])),
+        }
+        return Ok(());
+    }
     // Layers of other kinds, which no widths describe: another model than the widths beside them.
     if let Some(key) = APART.iter().find(|key| args.has(key)) {
         draft.asked.push(format!("model (--{key} is not read)"));
@@ -427,6 +434,51 @@ pub(super) fn model(args: &Arguments, draft: &mut Draft) -> Result<()> {
         draft.inferred.extend(whose);
     }
     Ok(())
+}
+
+/// Layers of one part each, by a letter: a state space, attention, a feed-forward part, experts. The second name is older.
+const HYBRID: [&str; 2] = ["hybrid-layer-pattern", "hybrid-override-pattern"];
+
+/// The model of such layers, as its config.json would have it; defaults are those of `TransformerConfig` and of
+/// `HybridModel` (megatron/core/models/hybrid, megatron/training/arguments.py). None for letters and parts that are not
+/// those of Nemotron.
+fn hybrid(args: &Arguments, pattern: &str) -> Option<Transformer> {
+    if args.has("swiglu") || args.has("multi-latent-attention") {
+        return None;
+    }
+    // Stages are apart by `|`, and behind `/` are the layers of further tokens.
+    let own = pattern.split('/').next().unwrap_or("").replace('|', "");
+    let of = |key: &str| args.number(&[key]);
+    let (hidden, heads) = (of("hidden-size")?, of("num-attention-heads")?);
+    let ffn = of("ffn-hidden-size").unwrap_or(hidden.saturating_mul(4));
+    let (states, wide) = (of("mamba-head-dim").unwrap_or(64), hidden.checked_mul(2)?);
+    let groups = of("num-query-groups").filter(|_| args.has("group-query-attention"));
+    let (multiple, tp) = (of("make-vocab-size-divisible-by"), of("tensor-model-parallel-size"));
+    let multiple = multiple.unwrap_or(128).checked_mul(tp.unwrap_or(1))?.max(1);
+    let padded = words(args).0.div_ceil(multiple).saturating_mul(multiple);
+    let vocab = of("padded-vocab-size").unwrap_or(padded);
+    let config = serde_json::json!({
+        "model_type": "nemotron_h",
+        "hybrid_override_pattern": own,
+        "hidden_size": hidden,
+        "intermediate_size": ffn,
+        "num_attention_heads": heads,
+        "num_key_value_heads": groups.unwrap_or(heads),
+        "head_dim": of("kv-channels").or(hidden.checked_div(heads))?,
+        "vocab_size": vocab,
+        "tie_word_embeddings": !args.has("untie-embeddings-and-output-weights"),
+        "n_routed_experts": of("num-experts"),
+        "num_experts_per_tok": of("moe-router-topk").unwrap_or(2),
+        "moe_intermediate_size": of("moe-ffn-hidden-size").unwrap_or(ffn),
+        "moe_shared_expert_intermediate_size": of("moe-shared-expert-intermediate-size").unwrap_or(0),
+        "moe_latent_size": of("moe-latent-size"),
+        "n_groups": of("mamba-num-groups").unwrap_or(8),
+        "ssm_state_size": of("mamba-state-dim").unwrap_or(128),
+        "mamba_num_heads": of("mamba-num-heads").or(wide.checked_div(states))?,
+        "mamba_head_dim": states,
+        "conv_kernel": 4,
+    });
+    huggingface::read(&config.to_string(), "").ok()?.model
 }
 
 /// The size of the vocabulary: as given, that of the known model whose tokenizer is named, or GPT-2's; and where it

@@ -365,7 +365,22 @@ pub(super) fn value(text: &str) -> (&str, &str) {
     let end = match text.chars().next() {
         Some(quote @ ('"' | '\'')) => text[1..].find(quote).map(|at| at + 2),
         Some('(') => None,
-        _ => text.find(char::is_whitespace).filter(|at| !text[..*at].contains(['(', '`', '"'])),
+        _ => {
+            // Of `${NAME:?what is missing}` the words belong together.
+            let mut depth = 0_usize;
+            let end = text.char_indices().find(|&(at, c)| match c {
+                '{' if text[..at].ends_with('$') => {
+                    depth += 1;
+                    false
+                }
+                '}' => {
+                    depth = depth.saturating_sub(1);
+                    false
+                }
+                c => depth == 0 && c.is_whitespace(),
+            });
+            end.map(|(at, _)| at).filter(|at| !text[..*at].contains(['(', '`', '"']))
+        }
     };
     match end {
         Some(end) if text[end..].is_empty() || text[end..].starts_with(char::is_whitespace) => {
@@ -583,6 +598,16 @@ fn replaced(line: &str, known: &Known, deep: usize) -> String {
             rest = &after[end.min(after.len())..];
             continue;
         }
+        let cased = match behind {
+            ",," => known.take(name).map(str::to_lowercase),
+            "^^" => known.take(name).map(str::to_uppercase),
+            _ => None,
+        };
+        if let Some(value) = cased {
+            out.push_str(&value);
+            rest = &after[end.min(after.len())..];
+            continue;
+        }
         // Other expansions are not followed, but what must be set.
         let must = [":?", "?"].iter().any(|sign| behind.starts_with(sign));
         let name = if absent.is_some() || must { name } else { inner };
@@ -768,6 +793,11 @@ mod tests {
     fn values_are_computed() {
         let text = "H=64; K=8; G=$(( ${H} / ${K} ))\nx $((H / $G)) $(( ($K - 1) * 2 )) $((K / Z)) $(($1 + 1))";
         assert_eq!(texts(text).last().unwrap(), "x 8 14 $[K/Z] $[$1+1]");
+        let must =
+            "G=8\nG=${G:?G is a variable that is needed} H=4\nI=${J:?J is needed}\nx $G $H $I";
+        assert_eq!(texts(must).last().unwrap(), "x 8 4 $J");
+        let cased = "G=GB300; H=${G,,}\nx $H ${H^^} ${Z,,}";
+        assert_eq!(texts(cased).last().unwrap(), "x gb300 GB300 ${Z,,}");
         let counted =
             "N=8\nx --a $(expr 32 / $N / 2) --b $(expr $N \\* 3) --c $(expr 16 / $1) $(date)";
         assert_eq!(texts(counted).last().unwrap(), "x --a 2 --b 24 --c $[16/$1] $(date)");

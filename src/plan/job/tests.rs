@@ -2967,8 +2967,36 @@ fn kimi_delta_attention_has_a_decay_of_each_channel() {
     assert_eq!(model.states(4.0), 69.0 * (4.0 * 96.0 * 128.0 * 128.0 + latest));
     let linear = r#"{"model_type": "kimi_linear", "first_k_dense_replace": 1, "hidden_size": 2304, "intermediate_size": 9216, "kv_lora_rank": 512, "linear_attn_config": {"head_dim": 128, "kda_layers": [1, 2, 3, 5, 6, 7, 9, 10, 11, 13, 14, 15, 17, 18, 19, 21, 22, 23, 25, 26], "num_heads": 32, "short_conv_kernel_size": 4}, "moe_intermediate_size": 1024, "num_attention_heads": 32, "num_experts": 256, "num_experts_per_token": 8, "num_hidden_layers": 27, "num_key_value_heads": 32, "num_shared_experts": 1, "q_lora_rank": null, "qk_nope_head_dim": 128, "qk_rope_head_dim": 64, "v_head_dim": 128, "vocab_size": 163840}"#;
     let linear = draft("config.json", linear).model.unwrap();
+    let by_name = known("moonshotai/Kimi-Linear-48B-A3B-Instruct").unwrap().model.unwrap();
+    assert!((by_name.params() / linear.params() - 1.0).abs() < 1e-5, "{}", by_name.params());
+    assert_eq!((by_name.linear, by_name.attention), (linear.linear, linear.attention));
     assert!(near(linear.params(), 48e9) < 0.025, "{}", linear.params());
     assert!(near(linear.active() - linear.embedding(), 3e9) < 0.04, "{}", linear.active());
+}
+
+/// Layers by a letter are those of Nemotron: the flags of Nemotron 3 Nano make the parameters of its files.
+#[test]
+fn megatron_has_layers_by_a_letter() {
+    let of = |more: &str| {
+        let text = format!(
+            "torchrun --nproc_per_node 8 pretrain_hybrid.py --bf16 --hidden-size 2688 --num-attention-heads 32 \
+             --group-query-attention --num-query-groups 2 --kv-channels 128 --num-experts 128 --moe-router-topk 6 \
+             --ffn-hidden-size 1856 --moe-shared-expert-intermediate-size 3712 --mamba-num-heads 64 --vocab-size 131072 \
+             --untie-embeddings-and-output-weights --disable-bias-linear --seq-length 8192 --micro-batch-size 1 \
+             --global-batch-size 64 --tensor-model-parallel-size 1 {more}\n"
+        );
+        draft("train.sh", text.leak())
+    };
+    let pattern = "MEMEM*EMEMEM*EMEMEM*EMEMEM*EMEMEM*EMEMEMEM*EMEMEMEME";
+    let nano = of(&format!("--hybrid-layer-pattern {pattern}")).model.unwrap();
+    assert_eq!(nano.params(), 31_577_940_288.0);
+    let staged = pattern.replacen("EMEMEM", "EMEM|EM", 1);
+    let staged = of(&format!("--hybrid-layer-pattern \"{staged}/*E\"")).model.unwrap();
+    assert_eq!(staged, nano);
+    for odd in ["M---M*", "MGM*"] {
+        let open = of(&format!("--hybrid-layer-pattern {odd}"));
+        assert!(open.model.is_none() && open.asked[0].starts_with("model (--hybrid-layer-pattern"));
+    }
 }
 
 /// Megatron-LM's flags of gated delta nets, with its defaults.
