@@ -168,10 +168,9 @@ fn degrees(whole: &Node<'_>, draft: &mut Draft) -> Result<()> {
             draft.put(key, n.to_string())?;
         }
     }
-    if number("sp").is_some() {
-        draft
-            .unread
-            .push("parallelism_config_sp_size: its all-to-alls have no price here".to_owned());
+    if let Some(ranks) = number("sp") {
+        draft.put("cp", ranks.to_string())?;
+        draft.put("ulysses", "true")?;
     }
     Ok(())
 }

@@ -133,10 +133,9 @@ pub(super) fn keys(json: &Value, draft: &mut Draft) -> Result<()> {
     if json["pipeline"]["stages"].as_u64().is_some_and(|stages| stages > 1) {
         draft.unread.push("pipeline.stages: set pp".to_owned());
     }
-    if json["sequence_parallel_size"].as_u64().is_some_and(|ranks| ranks > 1) {
-        // Ulysses' all-to-alls around attention (`DistributedAttention`, deepspeed/sequence/layer.py); cp is
-        // priced as a ring, which moves other bytes, and beside attention.
-        draft.unread.push("sequence_parallel_size: its all-to-alls have no price here".to_owned());
+    if let Some(ranks) = json["sequence_parallel_size"].as_u64().filter(|ranks| *ranks > 1) {
+        draft.put("cp", ranks.to_string())?;
+        draft.put("ulysses", "true")?;
     }
     if let Some(part) = zero["mics_shard_size"].as_u64().filter(|p| *p > 1) {
         draft.put("shard_size", part.to_string())?;

@@ -24,6 +24,7 @@ pub(crate) const KEYS: &[&str] = &[
     "tp",
     "pp",
     "cp",
+    "ulysses",
     "dp",
     "ep",
     "etp",
@@ -487,14 +488,7 @@ impl Draft {
         if model.counts_windows_whole() {
             inferred.push("sliding-window attention is counted over the whole sequence".to_owned());
         }
-        let apart = self.unread.iter().any(|key| key.starts_with("sequence_parallel_size"));
-        batch_is_whole((global, micro, accumulation), degrees.dp).map_err(|error| match apart {
-            true => error.help(
-                "ranks of sequence_parallel_size are no replicas: cp counts them, but as a ring, whose \
-                 exchange is another",
-            ),
-            false => error,
-        })?;
+        batch_is_whole((global, micro, accumulation), degrees.dp)?;
         let micro = micro.unwrap_or_else(|| {
             let each = global.zip(accumulation).map(|(g, a)| (g / a / degrees.dp).max(1));
             if each.is_none() {
@@ -562,6 +556,7 @@ impl Draft {
                 || self.get("recompute").is_some_and(|r| r.contains("fused")),
             compiled_loss: device.is_tpu() || self.flag("compiled_loss")?,
             overlap: self.read::<Overlap>("overlap")?.unwrap_or_default(),
+            ulysses: self.flag("ulysses")?,
             schedule,
             dispatcher,
             node_limit,

@@ -213,6 +213,14 @@ pub(super) fn put(args: &Arguments, trains: bool, draft: &mut Draft) -> Result<(
     if args.has("sequence-parallel") && tp > 1 {
         draft.put("sequence_parallel", "true")?;
     }
+    // The second is Megatron-DeepSpeed's.
+    let ulysses = args.number(&["ds-sequence-parallel-size"]).filter(|ranks| *ranks > 1);
+    if let Some(ranks) = ulysses {
+        draft.put("cp", ranks.to_string())?;
+    }
+    if ulysses.is_some() || args.any(&["cp-comm-type"]) == Some("a2a") {
+        draft.put("ulysses", "true")?;
+    }
     precision(args, draft)?;
     recompute(args, draft)?;
     sharding(args, draft)?;
@@ -290,7 +298,6 @@ const UNPRICED: &[&str] = &[
     "no-overlap-p2p-communication",
     "use-nccl-ub",
     "use-sharp",
-    "ds-sequence-parallel-size",
     // Parameters that are not trained.
     "freeze-LM",
     "freeze-ViT",
@@ -299,7 +306,7 @@ const UNPRICED: &[&str] = &[
 ];
 
 /// Values with which such an option is as priced.
-const OFF: &[&str] = &["none", "fp32", "0", "p2p", "no_shard"];
+const OFF: &[&str] = &["none", "fp32", "0", "p2p", "a2a", "no_shard"];
 
 /// The names that recomputation had until 2022 (`--checkpoint-activations` alone until 2021).
 const CHECKPOINTS: [&str; 5] = [

@@ -143,6 +143,9 @@ pub(crate) struct Job {
     /// Whether a compiler fuses the loss and its copies in 32 bits.
     pub compiled_loss: bool,
     pub overlap: Overlap,
+    /// Whether ranks of CP exchange heads for tokens around attention (DeepSpeed-Ulysses, arXiv 2309.14509), instead of
+    /// passing keys and values in a ring.
+    pub ulysses: bool,
     pub schedule: Schedule,
     pub dispatcher: Dispatcher,
     pub node_limit: Option<u32>,
@@ -300,6 +303,7 @@ impl Job {
             ("tp", d.tp.to_string()),
             ("pp", d.pp.to_string()),
             ("cp", d.cp.to_string()),
+            ("ulysses", (self.ulysses && d.cp > 1).to_string()),
             ("dp", d.dp.to_string()),
             ("ep", d.ep.to_string()),
             ("etp", d.etp.to_string()),

@@ -516,6 +516,21 @@ impl Transformer {
         self.over_kinds(share) / self.attending().max(1.0)
     }
 
+    /// Elements of a token that each of so many ranks gets where it has all tokens of its heads: queries, keys, values,
+    /// and what attention says of it.
+    pub fn exchanged(&self, ranks: u32) -> f64 {
+        let own = |kind: &Kind| match kind.attention {
+            Attention::Latent { rope, nope, value, .. } => {
+                kind.heads * f64::from(rope + nope + value)
+            }
+            Attention::Grouped { head, .. } | Attention::Compressed { head, .. } => {
+                2.0 * kind.heads * f64::from(head)
+            }
+        };
+        let others = self.over_kinds(own) / self.attending().max(1.0);
+        self.kv_share(ranks) + others / f64::from(ranks.max(1))
+    }
+
     /// Bytes of a token's cache in all layers, as a mean of sequences of `tokens`: of a layer with a window only
     /// the latest tokens stay. An element has so many bytes, and `cut` says by how much a kind of attention's cache
     /// is divided. An indexer's key has 8 bits and a scale of 32 for each 128 of its numbers

@@ -219,8 +219,11 @@ pub(super) fn launched(
     };
     let stated = match args.any(&each) {
         Some(_) => args.number(&each),
-        // ms-swift's and LLaMA-Factory's launchers take it from the environment.
-        None => of_environment("NPROC_PER_NODE").or(slurm_gpus).or(tasks.filter(|_| !launched)),
+        // ms-swift's and LLaMA-Factory's launchers take it from the environment. One device is all that is visible.
+        None => of_environment("NPROC_PER_NODE")
+            .or(slurm_gpus)
+            .or(tasks.filter(|_| !launched))
+            .or(of_environment("CUDA_VISIBLE_DEVICES").map(|_| 1)),
     };
     let nodes = match args.any(&nodes) {
         Some(_) => args.number(&nodes),

@@ -1947,14 +1947,28 @@ fn a_batch_is_what_its_parts_make() {
     }
 }
 
-/// deepspeed/sequence/layer.py: Ulysses' all-to-alls are not the exchange of a ring, which `cp` is priced as.
+/// deepspeed/sequence/layer.py: all-to-alls before attention and behind it, of all tokens of a rank's heads.
 #[test]
-fn ulysses_has_no_price() {
-    let unread =
-        draft("ds.json", r#"{"zero_optimization": {"stage": 3}, "sequence_parallel_size": 8}"#)
-            .unread;
-    assert_eq!(unread.len(), 1);
-    assert!(unread[0].contains("no price") && !unread[0].contains("set cp"), "{unread:?}");
+fn ulysses_exchanges_heads_for_tokens() {
+    let ds =
+        draft("ds.json", r#"{"zero_optimization": {"stage": 3}, "sequence_parallel_size": 8}"#);
+    assert_eq!((ds.get("cp"), ds.get("ulysses"), ds.unread.len()), (Some("8"), Some("true"), 0));
+    let text = "model = \"llama3-8b\"\nmachine = \"dgx-h100\"\ngpus = 16\nrecompute = \"none\"\n\
+                sequence = 65536\nglobal_batch = 4\nmicro_batch = 1\nsharding = \"zero3, deepspeed\"\n";
+    let of = |cp: &str, ulysses: &str| {
+        let job = job("j.toml", text, &[("cp", cp), ("ulysses", ulysses)]);
+        let sent: Vec<_> = sent(&job).into_iter().filter(|s| s.part == "cp").collect();
+        sent.iter().map(|s| (s.collective, s.ranks, s.bytes, s.calls)).collect::<Vec<_>>()
+    };
+    // 32 heads of queries and 8 of keys over 8 ranks, two micro-batches of 32 layers.
+    let elements = 65536.0 * 128.0 * 2.0 * (32.0 / 8.0 + 1.0);
+    assert_eq!(of("8", "true"), [(Collective::AllToAll, 8, elements, 2.0 * 2.0 * 32.0 * 2.0)]);
+    assert!(of("8", "false").iter().all(|(collective, ..)| *collective != Collective::AllToAll));
+    let swift = "NPROC_PER_NODE=8 swift sft --model Qwen/QwQ-32B --sequence_parallel_size 8 --max_length 65536 \
+                 --per_device_train_batch_size 1 --gradient_accumulation_steps 2 --deepspeed zero3\n";
+    let found = job("s.sh", swift, &[("machine", "dgx-h100")]);
+    assert_eq!((found.degrees.cp, found.degrees.dp, found.global), (8, 1, Some(2)));
+    assert!(found.ulysses);
 }
 
 /// torchtitan's `_apply_layer_sac`: of so many layers one is recomputed whole, by default of two.
@@ -3902,6 +3916,14 @@ fn fine_tuning_is_read() {
     assert_eq!(keys(&found, asked), expected);
     let found = job("s.sh", swift.to_owned().leak(), &[("machine", "dgx-h100")]);
     assert_eq!((found.global, found.degrees.dp), (Some(32), 16));
+    for (visible, gpus) in [("3", "1"), ("0,1", "")] {
+        let one = swift.replacen(
+            "n=8\nNPROC_PER_NODE=$n NNODES=2",
+            &format!("CUDA_VISIBLE_DEVICES={visible}"),
+            1,
+        );
+        assert_eq!(keys(&of("s.sh", &one), ["gpus"]), [gpus], "{visible}");
+    }
     let launch = "accelerate launch --config_file fsdp.yaml sft.py --model_name_or_path Qwen/Qwen3-0.6B \
                   --per_device_train_batch_size 1\n";
     // The same program's Megatron has Megatron's flags.

@@ -232,7 +232,15 @@ fn messages(job: &Job, wires: &Wires<'_>) -> Result<(Messages, Vec<Sent>)> {
             m.wait("tp", (each - beside) * all);
         }
     }
-    if d.cp > 1 {
+    if d.cp > 1 && job.ulysses {
+        // Before attention and behind it, a pass each way (`DistributedAttention`, deepspeed/sequence/layer.py).
+        let ranks = d.tp.saturating_mul(d.cp);
+        let elements = f64::from(job.micro) * f64::from(job.sequence) * model.exchanged(ranks);
+        let calls = 2.0 * passes * layers * times;
+        // Of two bytes an element half a call's.
+        let each = wires.time(("cp", calls), AllToAll, cp, elements)?;
+        m.wait("cp", calls * each);
+    } else if d.cp > 1 {
         let size = f64::from(job.micro) * f64::from(job.sequence) * model.kv_share(d.tp) * 2.0;
         let gathers = 2.0 + again;
         let calls = |each: f64| ("cp", each * layers * times);

@@ -264,9 +264,13 @@ const COUNTS: [(&str, &[&str]); 6] = [
         ],
     ),
     ("tp", &["tensor_parallel_size"]),
-    ("cp", &["context_parallel_size"]),
+    ("cp", &["context_parallel_size", "sequence_parallel_degree", ULYSSES]),
     ("replicate", &["dp_replicate_size"]),
 ];
+
+/// ms-swift's ranks that exchange heads for tokens (swift/trainers/sequence_parallel, beside a ring where there are more
+/// of them than heads of keys and values).
+const ULYSSES: &str = "sequence_parallel_size";
 
 /// What trainings of one script also share, if they are one.
 const COMPARED: &[&str] = &[
@@ -384,6 +388,10 @@ fn put(keys: &Keys, program: Program, draft: &mut Draft) -> Result<()> {
     if keys.is(&["torch_compile"]) {
         draft.put("compiled", "true")?;
     }
+    // Of Axolotl's degree the exchange is a ring.
+    if keys.any(&[ULYSSES]).is_some_and(|ranks| ranks != "1") {
+        draft.put("ulysses", "true")?;
+    }
     if !keys.is(&["sample_packing", "packing", "neat_packing"]) {
         draft.inferred.push(FULL.to_owned());
     } else if program != Program::Factory || keys.is(&["neat_packing"]) {
@@ -398,8 +406,6 @@ fn put(keys: &Keys, program: Program, draft: &mut Draft) -> Result<()> {
 
 /// What changes memory or time and is not priced.
 const UNPRICED: &[&str] = &[
-    "sequence_parallel_size",
-    "sequence_parallel_degree",
     "expert_parallel_size",
     "freeze_llm",
     "unfrozen_parameters",
