@@ -413,10 +413,10 @@ pub(super) fn model(args: &Arguments, draft: &mut Draft) -> Result<()> {
         draft.asked.push(format!("model ({})", asked.join(", ")));
         return Ok(());
     }
-    if let Some(pattern) = args.any(&HYBRID) {
+    if let Some((key, pattern)) = HYBRID.iter().find_map(|key| Some((key, args.any(&[key])?))) {
         match hybrid(args, pattern) {
             Some(model) => draft.model = Some(model),
-            None => draft.asked.push(format!("model (--{} {pattern} is not read)", HYBRID[0])),
+            None => draft.asked.push(format!("model (--{key} {pattern} is not read)")),
         }
         return Ok(());
     }
@@ -450,7 +450,7 @@ const HYBRID: [&str; 2] = ["hybrid-layer-pattern", "hybrid-override-pattern"];
 /// `HybridModel` (megatron/core/models/hybrid, megatron/training/arguments.py). None for letters and parts that are not
 /// those of Nemotron.
 fn hybrid(args: &Arguments, pattern: &str) -> Option<Transformer> {
-    if args.has("swiglu") || args.has("multi-latent-attention") {
+    if args.has("multi-latent-attention") {
         return None;
     }
     // Stages are apart by `|`, and behind `/` are the layers of further tokens.
@@ -485,7 +485,13 @@ fn hybrid(args: &Arguments, pattern: &str) -> Option<Transformer> {
         "mamba_head_dim": states,
         "conv_kernel": 4,
     });
-    huggingface::read(&config.to_string(), "").ok()?.model
+    let mut model = huggingface::read(&config.to_string(), "").ok()?.model?;
+    // Nemotron's own parts have no gates.
+    model.gated = args.has("swiglu");
+    if let Some(experts) = &mut model.experts {
+        experts.gated = model.gated;
+    }
+    Some(model)
 }
 
 /// The size of the vocabulary: as given, that of the known model whose tokenizer is named, or GPT-2's; and where it

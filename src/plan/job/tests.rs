@@ -3007,6 +3007,9 @@ fn megatron_has_layers_by_a_letter() {
     let staged = pattern.replacen("EMEMEM", "EMEM|EM", 1);
     let staged = of(&format!("--hybrid-layer-pattern \"{staged}/*E\"")).model.unwrap();
     assert_eq!(staged, nano);
+    let wide = of(&format!("--hybrid-layer-pattern {pattern} --swiglu")).model.unwrap();
+    let experts = 23.0 * (128.0 * 2688.0 * 1856.0 + 2688.0 * 3712.0);
+    assert_eq!(wide.params() - nano.params(), experts);
     for odd in ["M---M*", "MGM*"] {
         let open = of(&format!("--hybrid-layer-pattern {odd}"));
         assert!(open.model.is_none() && open.asked[0].starts_with("model (--hybrid-layer-pattern"));
