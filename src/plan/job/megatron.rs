@@ -210,6 +210,14 @@ pub(super) fn put(args: &Arguments, trains: bool, draft: &mut Draft) -> Result<(
     {
         draft.put("chunks_per_stage", "1")?;
     }
+    let layers = draft.model.as_ref().map_or(0, |model| model.layers);
+    let placed = SPLITS.iter().chain(&HYBRID).any(|key| args.has(key));
+    if pp > 1 && !layers.is_multiple_of(pp) && !placed {
+        draft.inferred.push(format!(
+            "{layers} layers are no whole number on each of {pp} stages: Megatron-LM refuses them without --{}",
+            SPLITS[0]
+        ));
+    }
     if args.has("sequence-parallel") && tp > 1 {
         draft.put("sequence_parallel", "true")?;
     }
@@ -241,8 +249,9 @@ pub(super) fn put(args: &Arguments, trains: bool, draft: &mut Draft) -> Result<(
     let linear = draft.model.as_ref().is_some_and(|model| model.linear.is_some());
     let names = ["experimental-attention-variant", "linear-attention-type"];
     let of_linear = |key: &str| linear && names.contains(&key);
-    let given = UNPRICED
+    let given = SPLITS
         .iter()
+        .chain(UNPRICED)
         .filter(|key| args.get(key).is_some_and(|value| !OFF.contains(&value)) && !of_linear(key));
     draft.unread.extend(given.map(|key| format!("--{key}")));
     if let Some(other) = args.any(&["optimizer"]).filter(|name| !name.contains("adam")) {
@@ -251,14 +260,18 @@ pub(super) fn put(args: &Arguments, trains: bool, draft: &mut Draft) -> Result<(
     attention(args, draft)
 }
 
-/// What changes memory or time and is not priced.
-const UNPRICED: &[&str] = &[
-    // Stages and layers of their own.
+/// Options that give stages layers of their own.
+const SPLITS: [&str; 5] = [
     "pipeline-model-parallel-layout",
     "decoder-first-pipeline-num-layers",
     "decoder-last-pipeline-num-layers",
     "account-for-embedding-in-pipeline-split",
     "account-for-loss-in-pipeline-split",
+];
+
+/// What changes memory or time and is not priced, beside those.
+const UNPRICED: &[&str] = &[
+    // Layers of their own.
     "heterogeneous-layers-config-path",
     "heterogeneous-layers-config-encoded-json",
     "experimental-attention-variant",

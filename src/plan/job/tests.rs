@@ -732,6 +732,20 @@ fn megatrons_arguments_are_followed_through_arrays() {
     assert!(self::job("train.sh", ahead.leak(), &[("machine", "dgx-h100")]).overlap.gathers);
 }
 
+/// `num_layers` must divide over the stages, unless these have layers of their own (megatron/training/arguments.py).
+#[test]
+fn megatron_refuses_stages_of_a_part_of_a_layer() {
+    let is_said = |more: &str| {
+        let text = MEGATRON.replace("--bf16", &format!("--bf16 {more}"));
+        let found = draft("train.sh", text.leak());
+        found.inferred.iter().any(|one| one.contains("32 layers are no whole number on each of 3"))
+    };
+    assert!(is_said("--pipeline-model-parallel-size 3"));
+    assert!(!is_said("--pipeline-model-parallel-size 4"));
+    let own = "--pipeline-model-parallel-size 3 --decoder-last-pipeline-num-layers 10";
+    assert!(!is_said(own));
+}
+
 /// language_model_embedding.py adds a table for `learned_absolute` alone, which is the default.
 #[test]
 fn only_learned_positions_have_a_table() {
