@@ -349,9 +349,7 @@ fn mpich_runs_what_a_race_forces() {
     let mut command = Command::new("timeout");
     command.args(["-k", "5", "100", "mpirun.mpich", "-n", "4"]);
     let file = folder.file("tuned.json");
-    // Its ranks wait by spinning, four on two processors: each run takes what a scheduler gives.
-    let heats =
-        raced(command, "mpich", &file, "--ops broadcast,allgather --sizes 16K --time-budget 40s");
+    let heats = raced(command, "mpich", &file, RACE);
     let contenders: Vec<_> = heats.iter().flatten().collect();
     assert!(contenders.len() > 3, "{contenders:?}");
     assert!(contenders.iter().all(|(_, _, runs)| *runs >= 3), "{contenders:?}");
