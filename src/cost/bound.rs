@@ -87,6 +87,11 @@ pub fn least_share(collective: Collective, parties: u32, adds: bool) -> Ratio {
 pub fn bound(shape: &Shape, size: Volume, fabric: &Fabric) -> Result<Bound> {
     let Shape { collective, ranks, .. } = *shape;
     let depth = fabric.depth(ranks)?;
+    // One rank needs no links, whose parameters may be unknown.
+    if ranks <= 1 {
+        let nothing = Seconds(0.0);
+        return Ok(Bound { latency: nothing, bandwidth: nothing, compute: nothing });
+    }
     let tiers = &fabric.tiers[..depth];
     let adds = tiers.iter().any(adds_in_switch);
     let mut alpha = f64::INFINITY;

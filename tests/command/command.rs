@@ -45,6 +45,16 @@ fn a_collective_is_taken_as_people_type_it() {
     }
 }
 
+/// As `batch` says: one rank needs no links, whose α may be unknown.
+#[test]
+fn one_rank_needs_no_links() {
+    for name in ["allreduce", "allgather", "reducescatter", "alltoall", "broadcast", "reduce"] {
+        let answer = output(&format!("{name} 1MiB -n 1 --on trn2"));
+        let said = text(&answer.stdout);
+        assert!(said.contains("nothing is communicated"), "{name}: {}", text(&answer.stderr));
+    }
+}
+
 #[test]
 fn a_size_may_be_a_range() {
     let on = "-n 8 --on dgx-h100 --format json";

@@ -12,6 +12,7 @@ use super::arguments::Arguments;
 use super::container::statements_of;
 use super::draft::Draft;
 use super::megatron;
+use super::shell::as_written;
 use super::started::{Started, alike, distinct, trainings};
 use crate::base::error::{Error, Result};
 
@@ -252,15 +253,19 @@ fn overridden(launches: &[&Started]) -> Vec<String> {
 fn take_recipe(args: &mut Arguments, draft: &mut Draft) -> Result<()> {
     let name = args.any(&["model-recipe-name"]).unwrap_or("").to_ascii_lowercase();
     draft.called = Some(repository(&name));
-    let gpu = args.any(&["gpu"]).unwrap_or("").to_ascii_lowercase();
+    let said = args.any(&["gpu"]).unwrap_or("");
+    let gpu = said.to_ascii_lowercase();
     match MACHINES.iter().find(|(kind, _)| *kind == gpu) {
         Some((_, machine)) => draft.put("machine", *machine)?,
-        None => draft.asked.push(format!("machine (--gpu {gpu})")),
+        None => draft.asked.push(format!("machine (--gpu {})", as_written(said))),
     }
     let gpus = args.number(&["num-gpus"]);
     match gpus {
         Some(gpus) => draft.put("gpus", gpus.to_string())?,
-        None => draft.asked.push("gpus (--num_gpus)".to_owned()),
+        None => {
+            let said = as_written(args.any(&["num-gpus"]).unwrap_or(""));
+            draft.asked.push(format!("gpus ({})", format!("--num_gpus {said}").trim_end()));
+        }
     }
     let kind = args.any(&["compute-dtype"]).unwrap_or("bf16").replace('_', "");
     match TYPES.iter().find(|(own, _)| *own == kind) {
