@@ -37,9 +37,11 @@ pub(super) fn advised(mut error: clap::Error, arguments: &[OsString]) -> clap::E
     let tip = match typed.strip_prefix("--") {
         Some(flag) => {
             let flag = flag.split('=').next().unwrap_or(flag);
+            let mut command = Cli::command();
+            command.build();
             key_of_a_plan(flag, arguments)
-                .or_else(|| called_here(flag, arguments))
-                .or_else(|| elsewhere(flag))
+                .or_else(|| called_here(&command, flag, arguments))
+                .or_else(|| elsewhere(&command, flag))
         }
         None => one_word(typed, arguments).or_else(|| launched(typed, arguments)),
     };
@@ -68,10 +70,8 @@ fn launched(typed: &str, arguments: &[OsString]) -> Option<String> {
 }
 
 /// The verb's own flag for the same, or for that format.
-fn called_here(flag: &str, arguments: &[OsString]) -> Option<String> {
-    let mut command = Cli::command();
-    command.build();
-    let mut verb = &command;
+fn called_here(command: &Command, flag: &str, arguments: &[OsString]) -> Option<String> {
+    let mut verb = command;
     for argument in arguments.iter().skip(1) {
         match verb.find_subcommand(argument) {
             Some(inner) => verb = inner,
@@ -96,11 +96,9 @@ fn key_of_a_plan(flag: &str, arguments: &[OsString]) -> Option<String> {
 }
 
 /// The other verbs that have this flag.
-fn elsewhere(flag: &str) -> Option<String> {
-    let mut command = Cli::command();
-    command.build();
+fn elsewhere(command: &Command, flag: &str) -> Option<String> {
     let mut verbs = Vec::new();
-    knowing(&command, flag, &mut verbs);
+    knowing(command, flag, &mut verbs);
     match verbs.as_slice() {
         [] => None,
         [verb] => Some(format!("`--{flag}` is a flag of `{verb}`")),

@@ -169,8 +169,7 @@ fn degrees(whole: &Node<'_>, draft: &mut Draft) -> Result<()> {
         }
     }
     if let Some(ranks) = number("sp") {
-        draft.put("cp", ranks.to_string())?;
-        draft.put("ulysses", "true")?;
+        draft.put_ulysses(ranks)?;
     }
     Ok(())
 }

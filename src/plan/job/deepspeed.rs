@@ -134,8 +134,7 @@ pub(super) fn keys(json: &Value, draft: &mut Draft) -> Result<()> {
         draft.unread.push("pipeline.stages: set pp".to_owned());
     }
     if let Some(ranks) = json["sequence_parallel_size"].as_u64().filter(|ranks| *ranks > 1) {
-        draft.put("cp", ranks.to_string())?;
-        draft.put("ulysses", "true")?;
+        draft.put_ulysses(ranks)?;
     }
     if let Some(part) = zero["mics_shard_size"].as_u64().filter(|p| *p > 1) {
         draft.put("shard_size", part.to_string())?;

@@ -2,6 +2,7 @@
 //! file, a file over the files that it names.
 
 use std::collections::BTreeMap;
+use std::fmt::Display;
 use std::num::NonZeroU32;
 use std::str::FromStr;
 
@@ -187,6 +188,15 @@ impl Draft {
         })?;
         self.keys.insert((*known).to_owned(), value);
         Ok(())
+    }
+
+    /// Sets so many ranks of CP that exchange heads for tokens.
+    ///
+    /// # Errors
+    /// None of its own.
+    pub(super) fn put_ulysses(&mut self, ranks: impl Display) -> Result<()> {
+        self.put("cp", ranks.to_string())?;
+        self.put("ulysses", "true")
     }
 
     pub fn get(&self, key: &str) -> Option<&str> {
@@ -619,7 +629,7 @@ impl Draft {
             return Ok(None);
         };
         let adapters = adapters.of(model);
-        let few = Adapters { modules: Adapters::ATTENTION, ..adapters }.of(model);
+        let few = adapters.of_attention(model);
         if model.adapted(adapters).is_some()
             || model.adapted(few).is_none()
             || adapters.modules.contains(&false)
@@ -1002,7 +1012,7 @@ pub(super) fn check(job: &Job) -> Result<()> {
         );
     }
     if let Some(adapters) = job.adapters.filter(|adapters| model.adapted(*adapters).is_none()) {
-        let few = Adapters { modules: Adapters::ATTENTION, ..adapters }.of(model);
+        let few = adapters.of_attention(model);
         let what = format!("adapters of {adapters} are not known of this model");
         return Err(Error::unsupported(what).help(match model.adapted(few) {
             Some(_) => format!("write adapters = \"{few}\": those of experts are not known"),

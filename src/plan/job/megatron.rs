@@ -224,9 +224,8 @@ pub(super) fn put(args: &Arguments, trains: bool, draft: &mut Draft) -> Result<(
     // The second is Megatron-DeepSpeed's.
     let ulysses = args.number(&["ds-sequence-parallel-size"]).filter(|ranks| *ranks > 1);
     if let Some(ranks) = ulysses {
-        draft.put("cp", ranks.to_string())?;
-    }
-    if ulysses.is_some() || args.any(&["cp-comm-type"]) == Some("a2a") {
+        draft.put_ulysses(ranks)?;
+    } else if args.any(&["cp-comm-type"]) == Some("a2a") {
         draft.put("ulysses", "true")?;
     }
     precision(args, draft)?;
@@ -426,34 +425,37 @@ pub(super) fn model(args: &Arguments, draft: &mut Draft) -> Result<()> {
         draft.asked.push(format!("model ({})", asked.join(", ")));
         return Ok(());
     }
-    if let Some((key, pattern)) = HYBRID.iter().find_map(|key| Some((key, args.any(&[key])?))) {
-        match hybrid(args, pattern) {
-            Some(model) => draft.model = Some(model),
-            None => draft.asked.push(format!("model (--{key} {pattern} is not read)")),
-        }
-        return Ok(());
-    }
-    // Layers of other kinds, which no widths describe: another model than the widths beside them.
-    if let Some(key) = APART.iter().find(|key| args.has(key)) {
-        draft.asked.push(format!("model (--{key} is not read)"));
-        return Ok(());
-    }
-    for key in ["moe-layer-freq", "linear-attention-freq"] {
-        if let Some(frequency) = args.any(&[key]).filter(|text| !is_frequency(text)) {
-            draft.asked.push(format!("model (--{key} {frequency})"));
-            return Ok(());
-        }
-    }
-    if is_linear(args) && !args.has("linear-attention-freq") {
-        draft.asked.push("model (--linear-attention-freq is not there)".to_owned());
+    let pattern = HYBRID.iter().find_map(|key| Some((key, args.any(&[key])?)));
+    if let Some(what) = other_layers(args).filter(|_| pattern.is_none()) {
+        draft.asked.push(format!("model ({what})"));
         return Ok(());
     }
     let (words, whose) = words(args);
-    draft.model = widths(args, words)?;
+    draft.model = match pattern {
+        Some((_, pattern)) => hybrid(args, pattern, words),
+        None => widths(args, words)?,
+    };
+    if let (Some((key, pattern)), None) = (pattern, &draft.model) {
+        draft.asked.push(format!("model (--{key} {pattern} is not read)"));
+    }
     if draft.model.is_some() && !args.has("padded-vocab-size") {
         draft.inferred.extend(whose);
     }
     Ok(())
+}
+
+/// What says that layers are not those of the widths beside it.
+fn other_layers(args: &Arguments) -> Option<String> {
+    if let Some(key) = APART.iter().find(|key| args.has(key)) {
+        return Some(format!("--{key} is not read"));
+    }
+    for key in ["moe-layer-freq", "linear-attention-freq"] {
+        if let Some(frequency) = args.any(&[key]).filter(|text| !is_frequency(text)) {
+            return Some(format!("--{key} {frequency}"));
+        }
+    }
+    let lacks = is_linear(args) && !args.has("linear-attention-freq");
+    lacks.then(|| "--linear-attention-freq is not there".to_owned())
 }
 
 /// Layers of one part each, by a letter: a state space, attention, a feed-forward part, experts. The second name is older.
@@ -462,7 +464,7 @@ const HYBRID: [&str; 2] = ["hybrid-layer-pattern", "hybrid-override-pattern"];
 /// The model of such layers, as its config.json would have it; defaults are those of `TransformerConfig` and of
 /// `HybridModel` (megatron/core/models/hybrid, megatron/training/arguments.py). None for letters and parts that are not
 /// those of Nemotron.
-fn hybrid(args: &Arguments, pattern: &str) -> Option<Transformer> {
+fn hybrid(args: &Arguments, pattern: &str, words: u32) -> Option<Transformer> {
     if args.has("multi-latent-attention") {
         return None;
     }
@@ -472,20 +474,15 @@ fn hybrid(args: &Arguments, pattern: &str) -> Option<Transformer> {
     let (hidden, heads) = (of("hidden-size")?, of("num-attention-heads")?);
     let ffn = of("ffn-hidden-size").unwrap_or(hidden.saturating_mul(4));
     let (states, wide) = (of("mamba-head-dim").unwrap_or(64), hidden.checked_mul(2)?);
-    let groups = of("num-query-groups").filter(|_| args.has("group-query-attention"));
-    let (multiple, tp) = (of("make-vocab-size-divisible-by"), of("tensor-model-parallel-size"));
-    let multiple = multiple.unwrap_or(128).checked_mul(tp.unwrap_or(1))?.max(1);
-    let padded = words(args).0.div_ceil(multiple).saturating_mul(multiple);
-    let vocab = of("padded-vocab-size").unwrap_or(padded);
     let config = serde_json::json!({
         "model_type": "nemotron_h",
         "hybrid_override_pattern": own,
         "hidden_size": hidden,
         "intermediate_size": ffn,
         "num_attention_heads": heads,
-        "num_key_value_heads": groups.unwrap_or(heads),
+        "num_key_value_heads": key_heads(args).unwrap_or(heads),
         "head_dim": of("kv-channels").or(hidden.checked_div(heads))?,
-        "vocab_size": vocab,
+        "vocab_size": vocabulary(args, words),
         "tie_word_embeddings": !args.has("untie-embeddings-and-output-weights"),
         "n_routed_experts": of("num-experts"),
         "num_experts_per_tok": of("moe-router-topk").unwrap_or(2),
@@ -524,6 +521,19 @@ fn words(args: &Arguments) -> (u32, Option<String>) {
 /// The size of GPT-2's vocabulary, which Megatron's recipes train with.
 const WORDS: u32 = 50257;
 
+/// So many words with the rows that make them divide over the ranks of TP.
+fn vocabulary(args: &Arguments, words: u32) -> u32 {
+    let of = |key: &str, usual: u32| args.number(&[key]).unwrap_or(usual);
+    let tp = of("tensor-model-parallel-size", 1);
+    let multiple = of("make-vocab-size-divisible-by", 128).saturating_mul(tp).max(1);
+    of("padded-vocab-size", words.div_ceil(multiple).saturating_mul(multiple))
+}
+
+/// Heads of keys and values, if they are fewer than those of queries.
+fn key_heads(args: &Arguments) -> Option<u32> {
+    args.number(&["num-query-groups"]).filter(|_| args.has("group-query-attention"))
+}
+
 fn widths(args: &Arguments, words: u32) -> Result<Option<Transformer>> {
     let needed =
         ["num-layers", "hidden-size", "num-attention-heads"].map(|key| args.number(&[key]));
@@ -533,7 +543,6 @@ fn widths(args: &Arguments, words: u32) -> Result<Option<Transformer>> {
     let absent = if gated { (u64::from(hidden) * 8 / 3 / 64 * 64) as u32 } else { 4 * hidden };
     let ffn = args.number(&["ffn-hidden-size"]).unwrap_or(absent);
     let head = args.number(&["kv-channels"]).unwrap_or(hidden / heads.max(1));
-    let groups = args.number(&["num-query-groups"]).filter(|_| args.has("group-query-attention"));
     let attention = if args.has("multi-latent-attention") {
         let of = |key: &str, absent: u32| args.number(&[key]).unwrap_or(absent);
         Attention::Latent {
@@ -544,15 +553,12 @@ fn widths(args: &Arguments, words: u32) -> Result<Option<Transformer>> {
             value: of("v-head-dim", 128),
         }
     } else {
-        Attention::Grouped { kv_heads: groups.unwrap_or(heads), head }
+        Attention::Grouped { kv_heads: key_heads(args).unwrap_or(heads), head }
     };
     // No other kind has a table (`language_model_embedding.py`).
     let learned = args.any(&["position-embedding-type"]).is_none_or(|t| t == "learned_absolute");
     let positions =
         if learned { args.number(&["max-position-embeddings"]).unwrap_or(0) } else { 0 };
-    let tp = args.number(&["tensor-model-parallel-size"]).unwrap_or(1);
-    let multiple = args.number(&["make-vocab-size-divisible-by"]).unwrap_or(128);
-    let multiple = multiple.saturating_mul(tp).max(1);
     // Megatron-DeepSpeed's defaults (github.com/deepspeedai/Megatron-DeepSpeed, megatron/arguments.py).
     let deepspeed = args.has("deepspeed");
     let moe_layers = match deepspeed {
@@ -583,7 +589,6 @@ fn widths(args: &Arguments, words: u32) -> Result<Option<Transformer>> {
         }
         Attention::Latent { .. } | Attention::Compressed { .. } => h + inner + h,
     };
-    let padded = args.number(&["padded-vocab-size"]);
     Ok(Some(Transformer {
         layers,
         hidden,
@@ -597,7 +602,7 @@ fn widths(args: &Arguments, words: u32) -> Result<Option<Transformer>> {
         per_layer: 0,
         attention_gate: args.has("attention-output-gate"),
         linear: linear(args, layers)?,
-        vocab: padded.unwrap_or(words.div_ceil(multiple) * multiple),
+        vocab: vocabulary(args, words),
         tied: !args.has("untie-embeddings-and-output-weights"),
         positions,
         experts,

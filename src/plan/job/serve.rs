@@ -580,15 +580,19 @@ impl Serve {
 
     /// Whether activations come from what the stated share of the memory leaves, not from the share, as in vLLM.
     pub(super) fn is_sglang(&self) -> bool {
-        self.engine.as_deref().is_some_and(|engine| engine.starts_with("sglang"))
+        self.is_engine("sglang")
     }
 
     pub(super) fn is_tensorrt(&self) -> bool {
-        self.engine.as_deref().is_some_and(|engine| engine.starts_with("tensorrt-llm"))
+        self.is_engine("tensorrt-llm")
     }
 
     pub(super) fn is_vllm(&self) -> bool {
-        self.engine.as_deref().is_some_and(|engine| engine.starts_with("vllm"))
+        self.is_engine("vllm")
+    }
+
+    fn is_engine(&self, engine: &str) -> bool {
+        self.engine.as_deref().is_some_and(|own| own.starts_with(engine))
     }
 
     /// Whether it is the newest release of vLLM that is known.

@@ -3024,6 +3024,12 @@ fn megatron_has_layers_by_a_letter() {
     let wide = of(&format!("--hybrid-layer-pattern {pattern} --swiglu")).model.unwrap();
     let experts = 23.0 * (128.0 * 2688.0 * 1856.0 + 2688.0 * 3712.0);
     assert_eq!(wide.params() - nano.params(), experts);
+    let said = of(&format!("--hybrid-layer-pattern {pattern}")).inferred;
+    assert!(said.is_empty(), "{said:?}");
+    let text = "torchrun --nproc_per_node 8 pretrain_hybrid.py --hidden-size 2048 --num-attention-heads 16 \
+                --tensor-model-parallel-size 1 --hybrid-layer-pattern M-M*-\n";
+    let said = draft("train.sh", text).inferred;
+    assert!(said.iter().any(|one| one.contains("the tokenizer is not read")), "{said:?}");
     for odd in ["M---M*", "MGM*"] {
         let open = of(&format!("--hybrid-layer-pattern {odd}"));
         assert!(open.model.is_none() && open.asked[0].starts_with("model (--hybrid-layer-pattern"));

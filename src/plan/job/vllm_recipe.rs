@@ -27,10 +27,10 @@ pub(super) fn read(beside: &Beside<'_>) -> Result<Draft> {
     let all = scalars(beside.text);
     let values = |path: &'static str| {
         let is = move |one: &str| one.strip_prefix(path).is_some_and(|rest| !rest.contains('.'));
-        all.iter().filter(move |one| is(&one.path.join("."))).map(|one| one.text.as_str())
+        all.iter().filter(move |one| is(&one.option())).map(|one| one.text.as_str())
     };
-    let own = values("variants.default.model_id").chain(values("model.model_id")).next();
-    let args = values("model.base_args.").chain(values("variants.default.extra_args."));
+    let own = values("variants.default.model-id").chain(values("model.model-id")).next();
+    let args = values("model.base-args.").chain(values("variants.default.extra-args."));
     let args: Vec<&str> = args.collect();
     let command = format!("vllm serve {} {}", own.unwrap_or_default(), args.join(" "));
     let file = format!("{}: vllm serve", beside.file);

@@ -192,9 +192,11 @@ const GROUPS: [(&str, &[&str]); 16] = [
 ];
 
 impl Adapters {
-    /// Those of attention alone.
-    pub const ATTENTION: [bool; ADAPTED.len()] =
-        [true, true, true, true, false, false, false, true, true];
+    /// Those of a model's attention alone.
+    pub fn of_attention(mut self, model: &Transformer) -> Self {
+        self.modules = std::array::from_fn(|at| !FEEDING.contains(&at));
+        self.of(model)
+    }
 
     /// The same of a model: one without linear attention has all where it has all others.
     pub fn of(mut self, model: &Transformer) -> Self {
