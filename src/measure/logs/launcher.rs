@@ -139,7 +139,7 @@ impl Launcher {
             let plain = name.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-'));
             let known = name.starts_with("osu_")
                 || name.starts_with("IMB-")
-                || name == "nccom-test"
+                || matches!(name.as_str(), "nccom-test" | "ucc_perftest")
                 || name.trim_end_matches("_mpi").ends_with("_perf");
             plain && known
         };

@@ -41,6 +41,7 @@ mod samples;
 mod sglang_bench;
 mod tensorrt_llm_bench;
 mod trace;
+mod ucc_perftest;
 mod unknown;
 mod vllm_bench;
 
@@ -111,6 +112,7 @@ pub static FORMATS: &[Format] = &[
     of::<nvshmem::Table>("nvshmem", "collectives of NVSHMEM's perftest"),
     of::<hccl::Table>("hccl", "HCCL's tests, of Ascend"),
     of::<gloo::Table>("gloo", "Gloo's benchmark"),
+    of::<ucc_perftest::Table>("ucc-perftest", "UCC's ucc_perftest"),
     of::<measured_csv::Table>("csv", "measurements by columns: collective, ranks, bytes, time_us"),
 ];
 

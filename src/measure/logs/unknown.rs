@@ -27,12 +27,6 @@ const HINTS: &[(&str, &str, &str)] = &[
         "give the table of all_reduce_perf, not its last line",
     ),
     (
-        "Bus Bandwidth, GB/s",
-        "the table is that of UCC's ucc_perftest, which is not read",
-        "run the same collective in a benchmark that is: osu_allreduce, IMB-MPI1, or a CSV of collective, ranks, bytes, \
-         time_us",
-    ),
-    (
         "\"communicators_count\"",
         "the document is the state of communicators that ncclras prints: it has no times",
         "give the output of a benchmark, or the dumps of PyTorch's flight recorder for a run that hangs",
@@ -119,13 +113,10 @@ mod tests {
 
     #[test]
     fn what_a_file_lacks_or_is_instead_is_said() {
-        let ucc = "Collective:             Allreduce\n\n       Count        Size                Time, us     \
-                   \x20                Bus Bandwidth, GB/s\n   128  512  4.97  4.46  5.36  0.18  0.20  0.17\n";
         for (text, what) in [
             ("", "the file is empty"),
             ("\n4       5.10\n1024    9.10\n", "rows without a heading"),
             ("4       5.10\nsomething\n", "no table of a known benchmark"),
-            (ucc, "ucc_perftest"),
             ("{\n \"nccl_version\": \"2.28.7\",\n \"communicators_count\": 1\n}\n", "ncclras"),
             ("nvbandwidth Version: v0.8\n", "nvbandwidth"),
             ("[tuning] Best dispatch (FP8): SMs 24, NVL chunk 20: 153.00 GB/s\n", "DeepEP"),

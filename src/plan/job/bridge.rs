@@ -18,8 +18,8 @@ use crate::base::error::{Error, Result};
 
 const SCRIPTS: [&str; 3] = ["setup_experiment.py", "run_script.py", "run_recipe.py"];
 
-/// The argument that names a recipe, which every launch has.
-const NAMED: [&str; 3] = ["--model_recipe_name", "--model-recipe-name", "-mr "];
+/// The argument that names a recipe, which every launch has. Releases 0.1 and 0.2 have a name and a size.
+const NAMED: [&str; 4] = ["--model_recipe_name", "--model-recipe-name", "-mr ", "--model_size"];
 
 /// Short names of arguments, and others than Megatron's.
 const NAMES: [(&str, &str); 19] = [
@@ -251,7 +251,11 @@ fn overridden(launches: &[&Started]) -> Vec<String> {
 
 /// Puts the model, the machine and its GPUs, and below the launch's own arguments those of its recipe.
 fn take_recipe(args: &mut Arguments, draft: &mut Draft) -> Result<()> {
-    let name = args.any(&["model-recipe-name"]).unwrap_or("").to_ascii_lowercase();
+    let name = match (args.any(&["model-recipe-name"]), args.any(&["model-size"])) {
+        (None, Some(size)) => format!("{}_{size}", args.any(&["model-name"]).unwrap_or("")),
+        (name, _) => name.unwrap_or("").to_owned(),
+    };
+    let name = name.to_ascii_lowercase();
     draft.called = Some(repository(&name));
     let said = args.any(&["gpu"]).unwrap_or("");
     let gpu = said.to_ascii_lowercase();
@@ -267,9 +271,12 @@ fn take_recipe(args: &mut Arguments, draft: &mut Draft) -> Result<()> {
             draft.asked.push(format!("gpus ({})", format!("--num_gpus {said}").trim_end()));
         }
     }
-    let kind = args.any(&["compute-dtype"]).unwrap_or("bf16").replace('_', "");
+    let mut kind = args.any(&["compute-dtype"]).unwrap_or("bf16").replace('_', "");
+    if kind == "fp8" {
+        kind.push_str(args.any(&["fp8-recipe"]).unwrap_or(""));
+    }
     match TYPES.iter().find(|(own, _)| *own == kind) {
-        Some((_, own)) => own.iter().for_each(|(key, value)| args.put_usual(key, value)),
+        Some((_, own)) => own.iter().for_each(|(key, value)| args.set(key, *value)),
         None => draft.asked.push(format!("precision (--compute_dtype {kind})")),
     }
     if name == "kimi_k2" {
@@ -419,6 +426,14 @@ mod tests {
         );
         assert!(none.dispatcher == super::super::Dispatcher::AllToAll && none.fused_experts);
         assert_eq!(none.graphs, Some(false));
+        let older = "run_script.py --model_name llama31 --model_size 405b --compute_dtype fp8 --fp8_recipe cs \
+            --gpu b200 -ng 256\n";
+        let newer = "run_script.py -mr llama31_405b -c fp8_cs -g b200 -ng 256\n";
+        let of = |text: &str| {
+            let job = job(text);
+            (job.degrees, job.precision, job.global, job.device.name)
+        };
+        assert_eq!(of(older), of(newer));
     }
 
     #[test]

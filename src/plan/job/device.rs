@@ -2,7 +2,7 @@
 
 use serde::Deserialize;
 
-use super::{Framework, Precision};
+use super::Precision;
 use crate::base::error::{Error, Result};
 
 /// One GPU as `devices.toml` describes it.
@@ -177,10 +177,10 @@ impl Device {
         self.power.powf(POWER)
     }
 
-    /// Rate of large products in 16 bits, in FLOP/s.
-    pub fn matmul(&self, framework: Framework) -> f64 {
+    /// Rate of large products in 16 bits, in FLOP/s, by PyTorch's own kernels or Transformer Engine's.
+    pub fn matmul(&self, torch: bool) -> f64 {
         let k = &self.kernels;
-        let part = if framework.is_torch() { k.torch_matmul } else { k.matmul };
+        let part = if torch { k.torch_matmul } else { k.matmul };
         self.peak_bf16_tflops * 1e12 * part * self.clock()
     }
 
@@ -195,23 +195,23 @@ impl Device {
     }
 
     /// The same for the body's products.
-    pub fn body(&self, precision: Precision, framework: Framework) -> f64 {
+    pub fn body(&self, precision: Precision, torch: bool) -> f64 {
         let k = &self.kernels;
         if !self.casts(precision) {
-            return self.matmul(framework);
+            return self.matmul(torch);
         }
         let (peak, part) = match precision {
             Precision::Fp4 => (self.peak_fp4_tflops, k.fp4),
-            _ if framework.is_torch() => (self.peak_fp8_tflops, k.torch_fp8),
+            _ if torch => (self.peak_fp8_tflops, k.torch_fp8),
             _ => (self.peak_fp8_tflops, k.fp8),
         };
         peak * 1e12 * part * self.clock()
     }
 
     /// The same for attention's core.
-    pub fn attention(&self, unfused: bool, framework: Framework) -> f64 {
+    pub fn attention(&self, unfused: bool, torch: bool) -> f64 {
         let k = &self.kernels;
-        let part = match (unfused, framework.is_torch()) {
+        let part = match (unfused, torch) {
             (true, _) => k.unfused,
             (false, true) => k.torch_flash,
             (false, false) => k.flash,
@@ -347,7 +347,7 @@ mod tests {
             let device = Device::named(&Profile::builtin(machine).unwrap().title).unwrap();
             assert_eq!((device.name.as_str(), device.profile.as_str()), (name, machine));
             assert_eq!(device.capacity(), gib * f64::from(1_u32 << 30));
-            assert!(device.is_tpu() && device.matmul(Framework::Fsdp) > 0.0);
+            assert!(device.is_tpu() && device.matmul(true) > 0.0);
         }
         assert!(Device::named("8 x L41 PCIe").is_err(), "no L4");
         assert!(Device::named("A10 PCIe").unwrap().peak_bf16_tflops > 100.0, "no A100, no A10G");
@@ -359,14 +359,14 @@ mod tests {
     fn kernels_reach_the_same_part_of_the_largest_product() {
         let of = |name| Device::named(name).unwrap();
         let h100 = of("H100");
-        let rate = |d: &Device| d.matmul(Framework::Megatron) / 1e12;
+        let rate = |d: &Device| d.matmul(false) / 1e12;
         for (name, largest) in
             [("MI300X", 668.4), ("MI325X", 784.9), ("MI355X", 1565.0), ("H20", 142.25)]
         {
             let (own, other) = (rate(&of(name)) / largest, rate(&h100) / 794.5);
             assert!((own / other - 1.0).abs() < 1e-9, "{name}: {own} {other}");
         }
-        let fp8 = |d: &Device| d.body(Precision::Fp8, Framework::Megatron) / 1e12;
+        let fp8 = |d: &Device| d.body(Precision::Fp8, false) / 1e12;
         let (own, other) = (fp8(&of("MI300X")) / 1160.0, fp8(&h100) / 1402.6);
         assert!((own / other - 1.0).abs() < 1e-9, "{own} {other}");
         // Transformer Engine's products in FP8 reach two hundredths more on H100 than PyTorch's largest there.

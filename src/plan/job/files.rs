@@ -10,8 +10,8 @@ use super::model::Transformer;
 use super::options::Beside;
 use super::row::{Row, model, rows};
 use super::{
-    accelerate, bridge, deepspeed, huggingface, maxtext, mcore, megatron, nanotron, neox, serving,
-    tensorrt, torchtitan, trainer, vllm_recipe, weights,
+    accelerate, automodel, bridge, deepspeed, huggingface, maxtext, mcore, megatron, nanotron,
+    neox, serving, tensorrt, torchtitan, trainer, vllm_recipe, weights,
 };
 use crate::base::error::{Error, Result, nearest};
 use crate::plan::table::{Files, joined};
@@ -99,6 +99,8 @@ fn read(
         one(huggingface::read(text, name)?)
     } else if torchtitan::is(text) {
         one(torchtitan::read(text, name)?)
+    } else if automodel::is(text, name) {
+        one(automodel::read(text, name)?)
     } else if accelerate::is(text, name) {
         one(accelerate::read(text, name)?)
     } else if bridge::is(text) {
@@ -143,7 +145,7 @@ pub(super) fn is_yaml(file: &str) -> bool {
 }
 
 /// Words by which a configuration is known to be of a program whose jobs are not read.
-const OTHERS: [(&str, &[&str]); 9] = [
+const OTHERS: [(&str, &[&str]); 14] = [
     ("verl", &["actor_rollout_ref"]),
     ("OpenRLHF", &["openrlhf.cli"]),
     ("Axolotl", &["axolotl train", "axolotl.cli.train"]),
@@ -156,6 +158,11 @@ const OTHERS: [(&str, &[&str]); 9] = [
     ("MaxText's benchmarks", &["benchmarks.benchmark_runner"]),
     ("MaxText's post-training", &["maxtext.trainers.post_train", "MaxText.sft", "MaxText.rl"]),
     ("LLM Foundry", &["\nmax_duration:", "llmfoundry"]),
+    ("torchtune", &["_component_: torchtune"]),
+    ("LitGPT", &["litgpt"]),
+    ("Levanter", &["levanter"]),
+    ("OLMo-core", &["olmo_core"]),
+    ("ColossalAI", &["colossalai"]),
 ];
 
 /// The program whose configuration a text is, if it is one of those.
@@ -176,7 +183,7 @@ fn unread(text: &str) -> Error {
             .help("write the job in TOML: model, gpus, layout, batch, sharding, machine"),
         None => Error::input("this file is not a known kind of job").help(
             "name a config.json, torchtitan's TOML, arguments of Megatron-LM or MaxText, a launch of Megatron-Bridge, \
-             DeepSpeed's JSON, the YAML of Primus, NeMo 1, GPT-NeoX, nanotron or Accelerate, that of TRL, LLaMA-Factory or Axolotl, arguments of vLLM, SGLang or \
+             DeepSpeed's JSON, the YAML of Primus, NeMo 1, NeMo AutoModel, GPT-NeoX, nanotron or Accelerate, that of TRL, LLaMA-Factory or Axolotl, arguments of vLLM, SGLang or \
              TensorRT-LLM, or a job in TOML",
         ),
     }

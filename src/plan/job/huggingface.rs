@@ -3,6 +3,8 @@
 //! The number of parameters is exact; tests compare it with safetensors files. Source:
 //! github.com/huggingface/transformers, `configuration_*.py` of each family.
 
+use std::borrow::Cow;
+
 use serde_json::{Map, Value};
 
 use super::draft::Draft;
@@ -122,12 +124,32 @@ pub(super) fn is(text: &str) -> bool {
     text.contains("\"model_type\"")
 }
 
+/// A text without the numbers that Python writes and JSON has not: no width is one of them.
+fn finite(text: &str) -> Cow<'_, str> {
+    const NUMBERS: [&str; 3] = ["-Infinity", "Infinity", "NaN"];
+    if !NUMBERS.iter().any(|number| text.contains(number)) {
+        return Cow::Borrowed(text);
+    }
+    let mut quoted = false;
+    let parts = text.split_inclusive('"').map(|part| {
+        let own = match quoted {
+            true => part.to_owned(),
+            false => {
+                NUMBERS.iter().fold(part.to_owned(), |own, number| own.replace(number, "null"))
+            }
+        };
+        quoted = !quoted || part.ends_with("\\\"");
+        own
+    });
+    Cow::Owned(parts.collect())
+}
+
 /// Reads a configuration.
 ///
 /// # Errors
 /// Invalid JSON, an unknown family, missing widths (all by name).
 pub(super) fn read(text: &str, file: &str) -> Result<Draft> {
-    let value: Value = serde_json::from_str(text)
+    let value: Value = serde_json::from_str(&finite(text))
         .map_err(|e| Error::input(format!("this is not JSON: {e}")).at(file.to_owned()))?;
     let whole = value.as_object().ok_or_else(|| {
         Error::input("a config.json must be an object")

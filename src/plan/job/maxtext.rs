@@ -247,7 +247,10 @@ impl Place {
             let kind = label("gke-tpu-accelerator")?;
             let kind = kind.trim_end_matches("-device").trim_end_matches("-slice");
             let kind = kind.trim_end_matches("-podslice").replace("v5-lite", "v5e");
-            slice(&format!("{kind}-{}", label("gke-tpu-topology")?))
+            slice(&format!(
+                "{kind}-{}",
+                label("gke-tpu-topology").or_else(|| label("gke-tpu-slice-topology"))?
+            ))
         };
         let replicas = || label("replicas:")?.parse().ok();
         let (slice, slices) = match named {
@@ -352,6 +355,10 @@ fn put(keys: &Keys, place: Option<&Place>, draft: &mut Draft) -> Result<()> {
         kind => draft.asked.push(format!("precision (quantization {kind})")),
     }
     recompute(keys, draft)?;
+    // The loss in pieces (utils/vocabulary_tiling.py).
+    if keys.number("num_vocab_tiling").is_some_and(|pieces| pieces > 1.0) {
+        draft.put("fused_loss", "true")?;
+    }
     if keys.get("attention") == Some("dot_product") {
         draft.put("attention", "unfused")?;
     }
@@ -446,17 +453,9 @@ fn gpus(keys: &Keys) -> Option<u32> {
 
 /// What is computed again: a policy by name, or tensors that are each kept, moved to the host or computed again.
 fn recompute(keys: &Keys, draft: &mut Draft) -> Result<()> {
-    const ATTENTION: [&str; 9] = [
-        "query_proj",
-        "key_proj",
-        "value_proj",
-        "qkv_proj",
-        "kv_proj",
-        "context",
-        "mla_q",
-        "mla_kv",
-        "attention_out",
-    ];
+    // Keys and values are a small part of it.
+    const ATTENTION: [&str; 6] =
+        ["query_proj", "qkv_proj", "context", "mla_q", "mla_kv", "attention_out"];
     const MLP: [&str; 4] = ["mlpwi", "mlpwi_0", "moe_mlpwi", "moe_mlpwi_0"];
     let kept = |names: &[&str]| names.iter().any(|name| keys.get(name) == Some("device"));
     let on_host = keys.get("decoder_layer_input") == Some("offload");
@@ -464,7 +463,15 @@ fn recompute(keys: &Keys, draft: &mut Draft) -> Result<()> {
         "none" => "none",
         "custom" if kept(&MLP) => "modules",
         "custom" if kept(&ATTENTION) => "modules, mlp, moe",
-        "custom" if on_host => "full, offloaded",
+        "custom" if on_host => {
+            let small = ["key_proj", "value_proj", "kv_proj"];
+            let small: Vec<&str> = small.into_iter().filter(|name| kept(&[name])).collect();
+            if !small.is_empty() {
+                let what = format!("{}: kept, and counted as computed again", small.join(", "));
+                draft.inferred.push(what);
+            }
+            "full, offloaded"
+        }
         "full" | "custom" => "full",
         "minimal_flash" | "minimal_with_context" | "minimal_with_context_and_quantization" => {
             "modules"

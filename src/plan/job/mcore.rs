@@ -90,6 +90,11 @@ pub(super) fn read(text: &str, file: &str) -> Result<Draft> {
         .at(file.to_owned())
         .help("write the job in TOML; adapters = \"rank 16\" is a key of it"));
     }
+    if let Some(kind) = other_model(&all) {
+        return Err(Error::unsupported(format!("{kind}: the layers of its model are not read"))
+            .at(file.to_owned())
+            .help("models of attention that continue a text have a plan"));
+    }
     let keys = keys(&all);
     let primus = all.iter().any(|one| one.path.iter().any(|part| part == OVERRIDES));
     let mut draft = Draft { starts: true, ..Draft::default() };
@@ -180,7 +185,7 @@ fn keys(all: &[Scalar]) -> BTreeMap<String, String> {
     }
     let of = found.clone();
     for value in found.values_mut() {
-        *value = with_defaults(value);
+        *value = product(value, &of).unwrap_or_else(|| with_defaults(value));
         // `${model.encoder_seq_length}`, or `${.encoder_seq_length}`
         let inner = value.strip_prefix("${").and_then(|rest| rest.strip_suffix('}'));
         let named = inner.and_then(|inner| of.get(inner.rsplit('.').next()?));
@@ -189,6 +194,28 @@ fn keys(all: &[Scalar]) -> BTreeMap<String, String> {
         }
     }
     found
+}
+
+/// What says that a file of NeMo is of another kind of model: its name, or a table of such layers.
+fn other_model(all: &[Scalar]) -> Option<&str> {
+    const NAMES: [&str; 8] = ["bert", "t5", "griffin", "mamba", "retro", "vit", "ict", "hyena"];
+    let is_other = |part: &str| part.split('_').any(|word| NAMES.contains(&word));
+    let named = all.iter().find(|one| one.path.len() == 1 && one.path[0] == "name");
+    let by_name = named.map(|one| one.text.as_str()).filter(|name| is_other(name));
+    let keys = all.iter().flat_map(|one| &one.path).map(String::as_str);
+    by_name.or_else(|| keys.into_iter().find(|key| key.starts_with("hyena")))
+}
+
+/// What NeMo's own resolver makes of `${multiply:4, ${.hidden_size}}`.
+fn product(text: &str, of: &BTreeMap<String, String>) -> Option<String> {
+    let factors = text.strip_prefix("${multiply:")?.strip_suffix('}')?;
+    let number = |factor: &str| {
+        let named = factor.strip_prefix("${").and_then(|inner| inner.strip_suffix('}'));
+        let known = named.and_then(|inner| of.get(inner.rsplit('.').next()?));
+        known.map_or(factor, String::as_str).parse::<u64>().ok()
+    };
+    let mut all = factors.split(',').map(|factor| number(factor.trim()));
+    Some(all.try_fold(1_u64, |product, factor| product.checked_mul(factor?))?.to_string())
 }
 
 /// A text with the defaults of the variables in it: `${NAME:default}` of Primus.

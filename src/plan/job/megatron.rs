@@ -82,19 +82,47 @@ fn of_script(all: &[Statement], file: &str) -> Result<(Arguments, bool)> {
     let mut found = trainings(all, &[&MARKS[..], &SWIFT].concat());
     let is_training = |one: &Started| {
         let mut words = one.statement.text.split_whitespace();
-        let names = ["train", "finetune"];
-        words.any(|word| word.ends_with(".py") && names.iter().any(|name| word.contains(name)))
+        words.any(|word| word.ends_with(".py") && TRAINS.iter().any(|name| word.contains(name)))
             || SWIFT.iter().any(|start| one.statement.text.contains(start))
     };
     let trains = found.iter().any(is_training);
     // A converter beside it has the model's flags, too.
     found.retain(|one| !trains || is_training(one));
+    let refused: Vec<Error> = found.iter().filter_map(|one| other(&one.statement.text)).collect();
+    if refused.len() == found.len()
+        && let Some(error) = refused.into_iter().next()
+    {
+        return Err(error.at(file.to_owned()));
+    }
     let sure = distinct(&found, "trainings", file)?;
     if sure.is_empty() {
         return Ok((Arguments::read(all.to_vec()), trains));
     }
     let keys = COUNTS.iter().map(|(_, own)| own).chain(WIDTHS).chain(COMPARED);
     Ok((alike(&sure, all, keys, file)?, trains))
+}
+
+/// Parts of names of scripts that train, of those that train another kind of model, and of those that do not train.
+const TRAINS: [&str; 2] = ["train", "finetune"];
+const MODELS: [&str; 7] = ["bert", "t5", "ict", "retro", "biencoder", "vision", "retriever"];
+const TOOLS: [&str; 6] = ["convert", "preprocess", "generat", "eval", "analyze", "merge"];
+
+/// The refusal of a command whose Python file says that it does not train a model that reads and continues a text.
+fn other(text: &str) -> Option<Error> {
+    let name = |word: &str| word.rsplit('/').next().unwrap_or(word).to_ascii_lowercase();
+    let mut files = text.split_whitespace().filter(|word| word.ends_with(".py")).map(name);
+    files.find_map(|name| {
+        let mut words = name.trim_end_matches(".py").split(['_', '-']);
+        if words.any(|word| MODELS.contains(&word)) {
+            let what = format!("{name}: its model is no decoder of text");
+            return Some(Error::unsupported(what).help("models that continue a text have a plan"));
+        }
+        let has = |parts: &[&str]| parts.iter().any(|part| name.contains(part));
+        (has(&TOOLS) && !has(&TRAINS)).then(|| {
+            Error::unsupported(format!("{name} does not train"))
+                .help("name the script of a training")
+        })
+    })
 }
 
 /// What trainings of one script also share, if they are one.
@@ -512,7 +540,14 @@ fn words(args: &Arguments) -> (u32, Option<String>) {
     }
     let named = args.any(&["tokenizer-model"]);
     let of = |name: &str| Some(known(name).ok()?.model?.vocab);
-    match named.and_then(|name| Some((name, of(name)?))) {
+    // The types that name a vocabulary (megatron/training/tokenizer/tokenizer.py).
+    let by_type = match args.any(&["tokenizer-type"]) {
+        Some("Llama2Tokenizer") => Some(("Llama 2", 32_000)),
+        Some("BertWordPieceLowerCase") => Some(("BERT", 30_522)),
+        Some("BertWordPieceCase") => Some(("BERT", 28_996)),
+        _ => None,
+    };
+    match named.and_then(|name| Some((name, of(name)?))).or(by_type) {
         Some((name, words)) => (words, Some(format!("{words} words, as {name} has"))),
         None => (WORDS, Some(format!("{WORDS} words, as in GPT-2: the tokenizer is not read"))),
     }

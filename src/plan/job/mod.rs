@@ -24,6 +24,7 @@
 mod accelerate;
 mod arguments;
 mod arithmetic;
+mod automodel;
 mod bridge;
 mod container;
 mod deepspeed;
@@ -132,6 +133,8 @@ pub(crate) struct Job {
     pub global: Option<u32>,
     /// Sequences of a micro-batch.
     pub micro: u32,
+    /// Sequences of a replica after which a pipeline runs empty; absent if it does at the end of a step alone.
+    pub local: Option<u32>,
     /// Tokens of a sequence.
     pub sequence: u32,
     pub precision: Precision,
@@ -151,6 +154,8 @@ pub(crate) struct Job {
     pub node_limit: Option<u32>,
     /// Whether pointwise work is fused by a compiler.
     pub compiled: bool,
+    /// Whether Transformer Engine's kernels compute, though a framework has PyTorch's.
+    pub transformer_engine: bool,
     /// Whether scores of attention are written to memory.
     pub unfused_attention: bool,
     /// Whether CUDA graphs replay its layers, where that is stated.
@@ -192,6 +197,11 @@ impl Job {
         self.model.step_flops(f64::from(self.sequence), self.adapters.is_some())
     }
 
+    /// Whether PyTorch's own kernels compute.
+    pub fn runs_torch(&self) -> bool {
+        self.sharding.framework.is_torch() && !self.transformer_engine
+    }
+
     /// Micro-batches per step.
     pub fn microbatches(&self) -> f64 {
         let each = f64::from(self.degrees.dp) * f64::from(self.micro);
@@ -201,7 +211,9 @@ impl Job {
     /// The idle time of a rank, in micro-batches.
     pub fn idle(&self) -> f64 {
         let d = self.degrees;
-        self.schedule.idle(f64::from(d.pp), f64::from(d.chunks), self.microbatches())
+        let all = self.microbatches();
+        let filled = self.local.map_or(all, |local| f64::from(local / self.micro).clamp(1.0, all));
+        all / filled * self.schedule.idle(f64::from(d.pp), f64::from(d.chunks), filled)
     }
 
     /// What FSDP shards between the passes. In a pipeline FSDP2 keeps what is gathered unless told
@@ -211,7 +223,7 @@ impl Job {
         match self.reshard {
             _ if self.sharding.shard == Shard::Gradients => Reshard::Never,
             Some(stated) => stated,
-            None if self.accumulates() => Reshard::Never,
+            None if self.accumulates() && self.degrees.pp > 1 => Reshard::Never,
             None => Reshard::After,
         }
     }
@@ -224,9 +236,10 @@ impl Job {
         }
     }
 
-    /// Whether gradients are summed over ranks once for all micro-batches: FSDP2 in a pipeline.
+    /// Whether gradients are summed over ranks once for all micro-batches: FSDP2 in a pipeline, or where it is said.
     pub fn accumulates(&self) -> bool {
-        self.sharding.framework == Framework::Fsdp2 && self.degrees.pp > 1
+        let fsdp = self.sharding.framework == Framework::Fsdp2;
+        fsdp && (self.degrees.pp > 1 || self.sharding.once && self.microbatches() > 1.0)
     }
 
     /// Ranks that share one set of an expert's shards: those of a set that hold the same expert.
@@ -288,6 +301,7 @@ impl Job {
             && (self.micro, self.sequence, self.global)
                 == (other.micro, other.sequence, other.global)
             && (self.precision, self.recompute) == (other.precision, other.recompute)
+            && (self.local, self.transformer_engine) == (other.local, other.transformer_engine)
             && (self.adapters, self.frozen) == (other.adapters, other.frozen)
     }
 

@@ -16,7 +16,7 @@ use super::usual::{self, since};
 use super::weights::{BLOCK, BLOCKS, MXFP4, Stored, Weights, by_checkpoint};
 use super::wires::{Among, Span, Wires};
 use super::work::of_experts;
-use super::{Device, Framework, Precision, Transformer};
+use super::{Device, Precision, Transformer};
 use crate::base::collective::Collective::{
     AllGather, AllReduce, AllToAll, ReduceScatter, SendRecv,
 };
@@ -891,7 +891,7 @@ impl Serve {
         let prompt = if self.traffic.is_some() { whole } else { tokens.min(whole) };
         let scores = 2.0 * prompt * self.model.cores(prompt);
         let core = tokens * (scores + self.model.linear_core());
-        let attention = core / self.device.attention(false, Framework::Megatron);
+        let attention = core / self.device.attention(false, false);
         // A prompt's last token alone is sampled from.
         let sampled = tokens / prompt;
         let compute = (self.compute(tokens, sampled) + attention) / f64::from(self.tp);
@@ -954,7 +954,7 @@ impl Serve {
             bits => bits <= 8,
         };
         let precision = if short { Precision::Fp8 } else { Precision::Bf16 };
-        self.device.body(precision, Framework::Megatron)
+        self.device.body(precision, false)
     }
 
     /// Adds the messages of `tokens` tokens of a group, of which so many are sampled from, to a phase.

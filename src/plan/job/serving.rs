@@ -7,7 +7,7 @@
 use super::arguments::{Arguments, is_off};
 use super::container::{ran, statements_of};
 use super::draft::Draft;
-use super::files::is_yaml;
+use super::files::{is_yaml, known};
 use super::flags;
 use super::options::Beside;
 use super::serve::{COPIES, Doing, GATHER, REDUCE};
@@ -29,7 +29,7 @@ pub(super) fn is(text: &str, file: &str) -> bool {
         |text: &str| text.split(|c: char| c.is_whitespace() || "\"'(=".contains(c)).any(flag);
     let yaml = is_yaml(file);
     names && (yaml || !servers(&all).is_empty())
-        || yaml && !servers(&ran(text)).is_empty()
+        || yaml && (!servers(&ran(text)).is_empty() || text.contains("vllmConfig:"))
         || text.lines().map(|line| line.trim_start().trim_start_matches("- ")).any(key)
         || all.iter().any(|statement| in_words(&statement.text))
 }
@@ -129,6 +129,26 @@ pub(super) fn starts(all: &[Statement]) -> bool {
     !servers(all).is_empty()
 }
 
+/// Options that SGLang has and vLLM has not.
+const SGLANG: [&str; 11] = [
+    "model-path",
+    "mem-fraction-static",
+    "tp-size",
+    "dp-size",
+    "ep-size",
+    "context-length",
+    "chunked-prefill-size",
+    "max-running-requests",
+    "enable-dp-attention",
+    "moe-a2a-backend",
+    "disaggregation-mode",
+];
+
+/// Whether arguments are SGLang's, where nothing names the engine.
+fn is_sglang(args: &Arguments) -> bool {
+    SGLANG.iter().any(|key| args.has(key))
+}
+
 /// The servers of a script, each with its own part of a statement; none if nothing starts one.
 fn servers(all: &[Statement]) -> Vec<Started> {
     let ways: [&[(&str, &'static str)]; 3] = [&COMMANDS, &BENCHES, &[IMAGE]];
@@ -145,13 +165,17 @@ pub(super) fn read(beside: &Beside<'_>) -> Result<Draft> {
     let all = statements_of(text, file);
     let described = if yaml { scalars(text) } else { Vec::new() };
     one_role(&described, file)?;
+    let chart = of_chart(&described, file)?;
     if yaml && all.is_empty() {
         // Its own file has its keys at the top; in others they are somewhere below.
         let own = |one: &Scalar| one.path.len() == 1 && KEYS.contains(&&*one.option());
         let flat = described.iter().any(own);
         let mut args = if flat { Arguments::default() } else { Arguments::of_yaml(text) };
         args.put_below(options(&described));
-        let engine = if args.any(&["model-path"]).is_some() { "sglang" } else { "vllm" };
+        args.put_below(chart.into_iter());
+        let named = |one: &Scalar| one.path.iter().any(|part| part.contains("sglang"));
+        let sglang = described.iter().any(named) || is_sglang(&args);
+        let engine = if sglang { "sglang" } else { "vllm" };
         let mut draft = draft(&mut args, (engine, flat), None, &all, text)?;
         ask_for_spread(&described, &mut draft);
         return Ok(draft);
@@ -161,7 +185,8 @@ pub(super) fn read(beside: &Beside<'_>) -> Result<Draft> {
     let servers = servers(&all);
     let Some(first) = servers.first() else {
         let mut args = Arguments::read(all.clone());
-        let sglang = text.contains("sglang") || args.any(&["model-path"]).is_some();
+        args.put_below(chart.into_iter());
+        let sglang = text.contains("sglang") || is_sglang(&args);
         let engine = if sglang { "sglang" } else { "vllm" };
         let mut draft = draft(&mut args, (engine, false), None, &all, text)?;
         ask_for_spread(&described, &mut draft);
@@ -243,6 +268,46 @@ fn one_role(all: &[Scalar], file: &str) -> Result<()> {
     }
 }
 
+/// The options in the values of vLLM's production-stack: `modelSpec[].vllmConfig.tensorParallelSize`, and `modelURL`.
+///
+/// # Errors
+/// They are of several models.
+fn of_chart(all: &[Scalar], file: &str) -> Result<Vec<(String, String)>> {
+    let mut found: Vec<(String, String)> = Vec::new();
+    for one in all.iter().filter(|one| one.path.iter().any(|part| part == "modelSpec")) {
+        let Some((key, above)) = one.path.split_last() else { continue };
+        let in_table = above.last().is_some_and(|table| table == "vllmConfig");
+        let option = match key.as_str() {
+            "modelURL" => "model".to_owned(),
+            _ if in_table && !is_absent(&one.text) => kebab(key),
+            _ => continue,
+        };
+        match found.iter().find(|(known, _)| *known == option) {
+            Some((_, text)) if *text != one.text => {
+                let what = format!("it has servers with {option} {text} and {}", one.text);
+                return Err(Error::input(what)
+                    .at(file.to_owned())
+                    .help("keep one of them in the file"));
+            }
+            Some(_) => {}
+            None => found.push((option, one.text.clone())),
+        }
+    }
+    Ok(found)
+}
+
+/// `tensorParallelSize` as an option has it: `tensor-parallel-size`.
+fn kebab(key: &str) -> String {
+    let mut plain = String::with_capacity(key.len() + 4);
+    for letter in key.chars() {
+        if letter.is_ascii_uppercase() {
+            plain.push('-');
+        }
+        plain.push(letter.to_ascii_lowercase());
+    }
+    plain
+}
+
 /// The key below which llm-d's charts and KServe's LLMInferenceService have the degrees of a server.
 const SPREAD: &str = "parallelism";
 
@@ -281,7 +346,13 @@ fn draft(
     draft.put("serve", "true")?;
     let sglang = engine == "sglang";
     let called = args.any(&["model-path", "model"]).or(called);
-    draft.called = called.map(str::to_owned);
+    // A folder or a variable says less than the name under which a known model is served.
+    let is_place = called.is_none_or(|name| name.starts_with(['/', '$', '.']));
+    let served = args.any(&["served-model-name"]).filter(|name| is_place && known(name).is_ok());
+    if let Some(name) = served {
+        draft.inferred.push(format!("model {name}: its --served-model-name"));
+    }
+    draft.called = served.or(called).map(str::to_owned);
     let mut degree = |key: &str, names: &[&str]| degree(&mut draft, args, key, names);
     let tp = degree("tp", &["tensor-parallel-size", "tp-size", "tp", "-tp"]);
     let dp = degree("dp", &["data-parallel-size", "dp-size", "dp", "-dp"]);

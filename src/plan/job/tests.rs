@@ -832,8 +832,10 @@ fn a_script_is_read_where_it_starts_its_training() {
     assert_eq!(found.model.as_ref().map(|model| model.layers), Some(24));
     // One micro-batch of each replica, where a training says no batch.
     assert_eq!(found.get("accumulation"), Some("1"));
-    let generates = quoted.replace("pretrain_gpt", "generate_text").leak();
-    assert_eq!(draft("a.sh", generates).get("accumulation"), None);
+    for (script, what) in [("generate_text", "does not train"), ("pretrain_t5", "no decoder")] {
+        let other = quoted.replace("pretrain_gpt", script);
+        assert!(read(other.leak()).unwrap_err().to_string().contains(what), "{script}");
+    }
 }
 
 /// GPUs and nodes are those of Slurm, or of the launcher; a launch on fewer than a node's GPUs has smaller nodes.
@@ -4156,6 +4158,14 @@ fn maxtexts_arguments_are_a_job_on_a_slice() {
     let table = job("README.md", page, &[]);
     assert_eq!((table.degrees.gpus(), table.micro), (32, 2));
     assert_eq!(table.recompute.to_string(), "full, offloaded");
+    // Keys and values are few, and a loss in pieces keeps no logits.
+    let more =
+        "\"offload\",\n        \"key_proj\": \"device\",\n        \"num_vocab_tiling\": 8,\n";
+    let pieces = draft("README.md", page.replacen("\"offload\",\n", more, 1).leak());
+    assert_eq!(
+        ["recompute", "fused_loss"].map(|key| pieces.get(key)),
+        [Some("full, offloaded"), Some("true")]
+    );
 }
 
 /// A YAML of AI-Hypercomputer/gpu-recipes: axes between nodes and inside them, of which all make the GPUs.
@@ -4628,3 +4638,79 @@ fn values_that_are_not_read_are_asked_for() {
     assert!(asked.contains("sequences (--max-batch-size lots)"), "{asked}");
     assert!(of("d.sh", &[]).err().unwrap().contains("nvfp4"));
 }
+
+/// QwenLM/Qwen, LLaVA, InternVL, open-instruct and FastChat name adapters in their own way.
+#[test]
+fn scripts_have_flags_of_their_own_for_adapters() {
+    let of = |command: &str| {
+        let text = format!(
+            "torchrun --nproc_per_node 8 {command} --model_name_or_path Qwen/Qwen2.5-7B \
+            --model_max_length 2048 --per_device_train_batch_size 2 --gradient_accumulation_steps 8\n"
+        );
+        draft("a.sh", text.leak())
+    };
+    let adapters = |command: &str| of(command).get("adapters").map(str::to_owned);
+    assert_eq!(adapters("finetune.py --bf16 True"), None);
+    for flags in ["finetune.py --use_lora", "train.py --lora_enable True --lora_r 64"] {
+        assert_eq!(adapters(flags).as_deref(), Some("rank 64"), "{flags}");
+    }
+    let named = "fastchat/train/train_lora.py --lora_r 8 --lora_target_modules q_proj v_proj";
+    assert_eq!(adapters(named).as_deref(), Some("rank 8 on q_proj v_proj"));
+    let intern = of("finetune.py --use_llm_lora 16 --freeze_llm True --grad_checkpoint True");
+    assert_eq!((intern.get("adapters"), intern.get("recompute")), (Some("rank 16"), Some("full")));
+    assert_eq!(intern.unread, ["freeze_llm"]);
+    assert_eq!(of("finetune.py --use_lora --q_lora").get("weights_type"), Some("nf4"));
+    let projector = "deepspeed llava/train/train.py --tune_mm_mlp_adapter True --per_device_train_batch_size 1\n";
+    let refused = drafts(&OneText(projector), &["a.sh".to_owned()]).unwrap_err().to_string();
+    assert!(refused.contains("only a projector is trained"), "{refused}");
+}
+
+/// Values of a chart, options without the engine's name, and a model behind a folder.
+#[test]
+fn servers_are_known_by_their_options() {
+    let chart = "servingEngineSpec:\n  modelSpec:\n  - name: a\n    modelURL: Qwen/Qwen3-32B\n    vllmConfig:\n      \
+        tensorParallelSize: 4\n      maxModelLen: 8192\n      enablePrefixCaching: false\n      \
+        extraArgs: [\"--disable-log-requests\"]\n";
+    let found = draft("values.yaml", chart);
+    assert_eq!((found.get("tp"), found.get("context")), (Some("4"), Some("8192")));
+    assert_eq!(found.called.as_deref(), Some("Qwen/Qwen3-32B"));
+    let other = chart.replace("  - name", "  - modelURL: Qwen/Qwen3-8B\n  - name");
+    let refused =
+        drafts(&OneText(other.leak()), &["values.yaml".to_owned()]).unwrap_err().to_string();
+    assert!(refused.contains("Qwen/Qwen3-8B and Qwen/Qwen3-32B"), "{refused}");
+    let sglang = "served-model-name: deepseek-ai/DeepSeek-R1\ntensor-parallel-size: 32\ndata-parallel-size: 32\n\
+        expert-parallel-size: 32\nenable-dp-attention: true\nmem-fraction-static: 0.83\n";
+    let found = draft("decode.yaml", sglang);
+    assert_eq!(
+        (found.get("tp"), found.get("dp"), found.get("ep")),
+        (Some("1"), Some("32"), Some("32"))
+    );
+    assert_eq!(found.called.as_deref(), Some("deepseek-ai/DeepSeek-R1"));
+    let folder =
+        "vllm serve /models/a --served-model-name Qwen/Qwen3-8B --tensor-parallel-size 2\n";
+    assert_eq!(draft("a.sh", folder).called.as_deref(), Some("Qwen/Qwen3-8B"));
+}
+
+/// Python writes numbers that JSON has not.
+#[test]
+fn a_configuration_may_have_infinity() {
+    let text = r#"{"model_type": "llama", "note": "Infinity, -Infinity \"NaN\"", "time_step_limit": [0.0, Infinity],
+        "a": -Infinity, "b": NaN, "hidden_size": 4096, "num_hidden_layers": 32, "num_attention_heads": 32,
+        "num_key_value_heads": 8, "intermediate_size": 14336, "vocab_size": 128256}"#;
+    assert_eq!(draft("config.json", text).model.map(|model| model.hidden), Some(4096));
+}
+
+/// In a pipeline that runs empty after each local batch, it idles as often.
+#[test]
+fn a_pipeline_may_run_empty_within_a_step() {
+    let of = |keys: &[(&str, &str)]| {
+        let all = [("pp", "4"), ("chunks_per_stage", "1"), ("micro_batch", "1"), ("dp", "1")];
+        job("a.toml", FOUR_STAGES, &[&all[..], keys].concat())
+    };
+    let (whole, parts) = (of(&[]), of(&[("local_batch", "8")]));
+    assert_eq!((whole.microbatches(), parts.microbatches()), (32.0, 32.0));
+    assert_eq!((whole.idle(), parts.idle()), (3.0, 12.0));
+}
+
+const FOUR_STAGES: &str = "model = \"llama3-8b\"\nmachine = \"dgx-h100\"\ngpus = 4\n\
+    sharding = \"FSDP2\"\nbatch = { global = 32, sequence = 4096 }\n";

@@ -166,6 +166,10 @@ fn batch(draft: &mut Draft, number: &dyn Fn(&str, &str) -> Option<i64>, pp: i64)
         _ => number("parallelism", "pipeline_parallel_microbatch_size").unwrap_or(1),
     };
     draft.put("micro_batch", micro.to_string())?;
+    if pp > 1 {
+        // Each local batch passes the pipeline on its own (`train_step`, torchtitan/train.py).
+        draft.put("local_batch", local.to_string())?;
+    }
     match number("training", "global_batch_size").filter(|n| *n > 0) {
         Some(global) => draft.put("global_batch", global.to_string()),
         None => draft.put("accumulation", (local / micro.max(1)).max(1).to_string()),

@@ -239,7 +239,12 @@ pub(super) fn read(text: &str, file: &str) -> Result<Draft> {
     let args =
         alike(&sure, &all, COUNTS.iter().flat_map(|(_, names)| *names).chain(COMPARED), file)?;
     draft.inferred.extend(args.open());
-    let keys = Keys::of_arguments(&args);
+    let mut keys = Keys::of_arguments(&args);
+    let is_lora = |word: &str| word.rsplit('/').next().is_some_and(|name| name.contains("lora"));
+    let mut words = sure.iter().flat_map(|one| one.statement.text.split_whitespace());
+    if words.any(|word| word.ends_with(".py") && is_lora(word)) {
+        keys.0.insert(LORA_SCRIPT.to_owned(), "true".to_owned());
+    }
     let program = Program::of_script(&sure, &keys).map_err(at)?;
     // A set of shards may be what is launched on a node.
     launched(text, &all, &args, &mut draft)?;
@@ -293,6 +298,10 @@ const COMPARED: &[&str] = &[
     "fp16",
     "lora_target",
     "lora_target_modules",
+    "lora_enable",
+    "use_lora",
+    "q_lora",
+    "use_llm_lora",
 ];
 
 fn put(keys: &Keys, program: Program, draft: &mut Draft) -> Result<()> {
@@ -312,7 +321,13 @@ fn put(keys: &Keys, program: Program, draft: &mut Draft) -> Result<()> {
     if let Some(kind) = stage.or(other) {
         return Err(rewards(kind));
     }
-    draft.called = keys.any(&["model_name_or_path", "base_model", "model"]).map(str::to_owned);
+    let projector = "tune_mm_mlp_adapter";
+    if keys.is(&[projector]) {
+        return Err(Error::unsupported(format!("`{projector}`: only a projector is trained"))
+            .help("all parameters, or LoRA's adapters, have a plan"));
+    }
+    let names = ["model_name_or_path", "base_model", "model_id", "model"];
+    draft.called = keys.any(&names).map(str::to_owned);
     for (key, names) in COUNTS {
         let named = names.iter().find_map(|name| Some((*name, keys.any(&[name])?)));
         match (named, program.usual(key)) {
@@ -348,7 +363,7 @@ fn put(keys: &Keys, program: Program, draft: &mut Draft) -> Result<()> {
     }
     adapters(keys, program, draft)?;
     sharding(keys, program, draft)?;
-    let again = ["gradient_checkpointing", "fsdp_activation_checkpointing"];
+    let again = ["gradient_checkpointing", "fsdp_activation_checkpointing", "grad_checkpoint"];
     match program.usual("recompute") {
         _ if keys.is(&["disable_gradient_checkpointing"]) || keys.is_off(&again) => {
             draft.put("recompute", "none")?;
@@ -400,14 +415,20 @@ fn put(keys: &Keys, program: Program, draft: &mut Draft) -> Result<()> {
     if let Some(kind) = keys.any(&["optim", "optimizer"]).filter(|kind| is_other(kind)) {
         draft.unread.push(format!("optimizer {kind}: its states are counted as Adam's"));
     }
-    draft.unread.extend(UNPRICED.iter().filter(|key| keys.is(&[key])).map(|key| (*key).to_owned()));
+    // Parts that are not trained have many names.
+    let parts = ["freeze", "unfreeze", "tune_", "mm_tunable", "peft", "lora"];
+    let of_parts =
+        |key: &str| parts.iter().any(|part| key.starts_with(part)) && !key.starts_with("lora_");
+    let other =
+        keys.0.keys().map(String::as_str).filter(|key| of_parts(key) && *key != LORA_SCRIPT);
+    let given = UNPRICED.iter().copied().chain(other).filter(|key| keys.is(&[key]));
+    draft.unread.extend(given.map(str::to_owned));
     Ok(())
 }
 
 /// What changes memory or time and is not priced.
 const UNPRICED: &[&str] = &[
     "expert_parallel_size",
-    "freeze_llm",
     "unfrozen_parameters",
     "lora_target_parameters",
     "lisa_n_layers",
@@ -491,9 +512,18 @@ fn deepspeed(draft: &mut Draft, stage: &str, host: [bool; 2]) -> Result<()> {
     draft.put("sharding", deepspeed::sharding(stage, "", host, 1.0))
 }
 
+/// Flags of scripts that train adapters: of QwenLM/Qwen, LLaVA, Qwen3-VL and others, open-instruct, InternVL (with the
+/// rank), whose ranks are 64 and whose products are all unless they say otherwise, and of FastChat's by their name.
+const OWN_LORA: [&str; 6] =
+    ["use_lora", "use_qlora", "q_lora", "lora_enable", "use_llm_lora", LORA_SCRIPT];
+
+/// The key of a script that is called `…_lora.py`.
+const LORA_SCRIPT: &str = "lora_script";
+
 fn adapters(keys: &Keys, program: Program, draft: &mut Draft) -> Result<()> {
     let kind = keys.any(&["adapter", "finetuning_type", "train_type", "tuner_type"]);
-    let said = keys.is(&["use_peft"]) || keys.is(&["lora_dim"]);
+    let own = OWN_LORA.iter().any(|key| keys.is(&[key]));
+    let said = own || keys.is(&["use_peft"]) || keys.is(&["lora_dim"]);
     let kind = kind.or(said.then_some("lora")).or(program.usual("kind"));
     match kind.unwrap_or("full") {
         "full" => return Ok(()),
@@ -503,11 +533,16 @@ fn adapters(keys: &Keys, program: Program, draft: &mut Draft) -> Result<()> {
                 .help("all parameters, or LoRA's adapters, have a plan"));
         }
     }
-    let usual = |key| program.usual(key).unwrap_or_default();
-    let rank = keys.any(&["lora_r", "lora_rank", "lora_dim"]).unwrap_or_else(|| {
-        draft.inferred.push(format!("adapters of rank {}", usual("rank")));
-        usual("rank")
-    });
+    let usual = |key| match (own, key) {
+        (true, "rank") => "64",
+        (true, "adapters") => "all",
+        _ => program.usual(key).unwrap_or_default(),
+    };
+    let rank =
+        keys.any(&["lora_r", "lora_rank", "lora_dim", "use_llm_lora"]).unwrap_or_else(|| {
+            draft.inferred.push(format!("adapters of rank {}", usual("rank")));
+            usual("rank")
+        });
     let on = match keys.any(&["lora_target_modules", "lora_target", "target_modules"]) {
         _ if keys.is(&["lora_target_linear"]) => "all",
         Some(named) => named,
@@ -519,8 +554,11 @@ fn adapters(keys: &Keys, program: Program, draft: &mut Draft) -> Result<()> {
         Ok(adapters) => draft.put("adapters", adapters.to_string())?,
         Err(_) => draft.asked.push(format!("adapters ({text})")),
     }
-    let bits = keys.any(&["quantization_bit", "quant_bits"]);
-    if kind == Some("qlora") || bits == Some("4") || keys.is(&["load_in_4bit"]) {
+    let bits = keys.any(&["quantization_bit", "quant_bits", "bits"]);
+    if kind == Some("qlora")
+        || bits == Some("4")
+        || keys.is(&["load_in_4bit", "q_lora", "use_qlora"])
+    {
         draft.put("weights_type", "nf4")?;
     } else if bits == Some("8") || keys.is(&["load_in_8bit"]) {
         draft.put("weights_type", "int8")?;

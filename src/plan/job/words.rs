@@ -314,6 +314,9 @@ pub(crate) struct Sharding {
     pub gradient: f64,
     /// Whether all states have 16 bits: parameters, gradients and moments, without copies in 32.
     pub narrow: bool,
+    /// Whether FSDP2 adds the gradients of all micro-batches up before it sums them over ranks (`defer_fsdp_grad_sync` of
+    /// NeMo AutoModel).
+    pub once: bool,
     /// What is on the host.
     pub offload: Option<Offload>,
 }
@@ -392,6 +395,7 @@ impl Sharding {
             scatters: shard == Shard::Gradients && !fsdp && has("megatron"),
             gradient: summed.unwrap_or(usual),
             narrow,
+            once: has("summed once"),
             offload: Offload::read(&text),
         })
     }
@@ -428,7 +432,8 @@ impl Sharding {
             format!(", offload of {} of the optimizer{parameters}", host.optimizer)
         });
         let over = if size < replicas { format!(" over {size}") } else { String::new() };
-        format!("{kind}{sums}{states}{host}{over}")
+        let once = if self.once { ", summed once" } else { "" };
+        format!("{kind}{sums}{states}{once}{host}{over}")
     }
 }
 

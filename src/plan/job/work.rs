@@ -168,17 +168,17 @@ fn cast(job: &Job, forward: f64) -> f64 {
 
 impl Work {
     fn core_seconds(&self, job: &Job) -> f64 {
-        let rate = job.device.attention(job.unfused_attention, job.sharding.framework);
+        let rate = job.device.attention(job.unfused_attention, job.runs_torch());
         let own = f64::from(job.sequence) / f64::from(job.degrees.cp);
         let short = if job.unfused_attention { 1.0 } else { 1.0 + SHORT / own };
         self.core * short / rate
     }
 
     fn seconds(&self, job: &Job) -> f64 {
-        let framework = job.sharding.framework;
+        let torch = job.runs_torch();
         let tp = f64::from(job.degrees.tp);
         let narrow = 1.0 + FEW_TOKENS / job.tokens() + NARROW * tp / f64::from(job.model.hidden);
-        let rate = job.device.body(job.precision, framework) * eager(job) / narrow;
+        let rate = job.device.body(job.precision, torch) * eager(job) / narrow;
         let mut busy =
             self.products / rate + self.core_seconds(job) + self.bytes / job.device.stream();
         let mut host = HOST;
@@ -193,8 +193,8 @@ impl Work {
             // Casts and the host's loop over several experts cost what 8 bits gain, unless they are in one kernel with
             // their gates: steps of Nemotron 3, without gates, did not become shorter by it.
             let rate = match plain || job.fused_experts && experts.gated {
-                true => job.device.body(job.precision, framework),
-                false => job.device.matmul(framework),
+                true => job.device.body(job.precision, torch),
+                false => job.device.matmul(torch),
             };
             let longer = match plain {
                 true => 1.0 + FEW_TOKENS / each + NARROW / part,
@@ -215,7 +215,8 @@ pub(super) fn of_experts(few: f64, ffn: f64) -> f64 {
 }
 
 fn eager(job: &Job) -> f64 {
-    if job.sharding.framework == Framework::Fsdp2 && !job.compiled { EAGER } else { 1.0 }
+    let torch = job.sharding.framework == Framework::Fsdp2 && job.runs_torch();
+    if torch && !job.compiled { EAGER } else { 1.0 }
 }
 
 /// The head's products, which are never recomputed and stay in 16 bits.
@@ -223,7 +224,7 @@ fn head(job: &Job) -> f64 {
     let tp = f64::from(job.degrees.tp);
     let narrow = 1.0 + FEW_TOKENS / job.tokens() + NARROW * tp / f64::from(job.model.hidden);
     let flops = 2.0 * (3.0 - frozen(job)) * job.tokens() * job.model.embedding() / tp;
-    flops * narrow / (job.device.body(Precision::Bf16, job.sharding.framework) * eager(job))
+    flops * narrow / (job.device.body(Precision::Bf16, job.runs_torch()) * eager(job))
 }
 
 /// The work of the stages in a micro-batch.
