@@ -68,6 +68,7 @@ pub(crate) const KEYS: &[&str] = &[
     "profile",
     "step_s",
     "serve",
+    "role",
     "engine",
     "custom_all_reduce",
     "fused_norm",
@@ -115,6 +116,8 @@ pub(crate) struct Draft {
     pub stored: Option<String>,
     /// The only phase that a server runs.
     pub only: Option<Doing>,
+    /// The server of a file that prefills, and the one that decodes, of which `role` chooses one.
+    pub halves: Vec<Draft>,
     /// A server's usual chunk is of all of its groups.
     pub of_all_groups: bool,
     /// The most sequences of the graphs for decoding that SGLang captures; 0: none are.
@@ -261,6 +264,9 @@ impl Draft {
         }
         self.called = self.called.or_else(|| base.called.clone());
         self.only = self.only.or(base.only);
+        if self.halves.is_empty() {
+            self.halves.clone_from(&base.halves);
+        }
         self.of_all_groups |= base.of_all_groups;
         self.captured = self.captured.or(base.captured);
         self.inferred.extend(base.inferred.iter().cloned());

@@ -330,7 +330,37 @@ impl Draft {
     /// # Errors
     /// All missing keys by name.
     pub fn serve(&self, machines: &Machines<'_>) -> Result<Serve> {
-        self.settled()?.served(machines)
+        self.of_role()?.settled()?.served(machines)
+    }
+
+    /// The server that is meant, of a file that has one that prefills and one that decodes.
+    fn of_role(&self) -> Result<Self> {
+        let role = self.get("role");
+        let [prefill, decode] = &self.halves[..] else {
+            return match role {
+                None => Ok(self.clone()),
+                Some(role) => Err(Error::input("no file has a server for each role")
+                    .at(format!("role = {role}"))
+                    .help("leave it out")),
+            };
+        };
+        let half = match role {
+            Some("prefill") => prefill,
+            Some("decode") => decode,
+            Some(other) => {
+                return Err(Error::input(format!("`{other}` is not the role of a server"))
+                    .at(format!("role = {other}"))
+                    .help("write prefill or decode"));
+            }
+            None => {
+                let what = "it has the options of a server that prefills, and of one that decodes";
+                return Err(Error::input(what).help("write --set role=prefill or role=decode"));
+            }
+        };
+        let mut own = self.clone();
+        own.halves.clear();
+        own.keys.remove("role");
+        Ok(own.over(half))
     }
 
     /// Whether SGLang fuses the model's all-reduces and norms without a flag, if no groups attend apart and no

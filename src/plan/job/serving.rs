@@ -164,7 +164,15 @@ pub(super) fn read(beside: &Beside<'_>) -> Result<Draft> {
     let yaml = is_yaml(file);
     let all = statements_of(text, file);
     let described = if yaml { scalars(text) } else { Vec::new() };
-    one_role(&described, file)?;
+    if let Some(places) = two_roles(&described) {
+        if yaml && all.is_empty() {
+            return halves(&described, places);
+        }
+        let [one, other] = places.map(|place| place.join("."));
+        let what =
+            format!("it has the options of two servers: {one} prefills, and {other} decodes");
+        return Err(Error::input(what).at(file.to_owned()).help("keep one of them in the file"));
+    }
     let chart = of_chart(&described, file)?;
     if yaml && all.is_empty() {
         // Its own file has its keys at the top; in others they are somewhere below.
@@ -247,25 +255,42 @@ fn alike(one: &Draft, other: &Draft) -> bool {
     (&one.called, one.only, degrees(one)) == (&other.called, other.only, degrees(other))
 }
 
-/// Refuses the options of a server that prefills beside those of one that decodes.
-fn one_role(all: &[Scalar], file: &str) -> Result<()> {
+/// Where the options of a server that prefills are, and of one that decodes, if a file has both.
+fn two_roles(all: &[Scalar]) -> Option<[&[String]; 2]> {
     let place = |role: &str| {
         all.iter().find_map(|one| {
             let (key, above) = one.path.split_last()?;
             let at = above.iter().position(|part| part.to_ascii_lowercase().contains(role))?;
             let key = key.replace('_', "-");
             let is_own = KEYS.contains(&key.as_str()) || above[at..].iter().any(|p| p == SPREAD);
-            is_own.then(|| above[..=at].join("."))
+            is_own.then(|| &above[..=at])
         })
     };
-    match (place("prefill"), place("decode")) {
-        (Some(one), Some(other)) if one != other => {
-            let what =
-                format!("it has the options of two servers: {one} prefills, and {other} decodes");
-            Err(Error::input(what).at(file.to_owned()).help("keep one of them in the file"))
-        }
-        _ => Ok(()),
-    }
+    Some([place("prefill")?, place("decode")?]).filter(|[one, other]| one != other)
+}
+
+/// A draft of both, of which a key chooses one.
+fn halves(all: &[Scalar], places: [&[String]; 2]) -> Result<Draft> {
+    let half = |place: &[String], doing: Doing| {
+        let own = all.iter().filter_map(|one| {
+            let path = one.path.strip_prefix(place)?.to_vec();
+            Some(Scalar { path, text: one.text.clone() })
+        });
+        let own: Vec<Scalar> = own.collect();
+        let mut args = Arguments::default();
+        args.put_below(options(&own));
+        let sglang = place.iter().any(|part| part.contains("sglang")) || is_sglang(&args);
+        let engine = if sglang { "sglang" } else { "vllm" };
+        let mut half = draft(&mut args, (engine, true), None, &[], "")?;
+        half.only = Some(doing);
+        ask_for_spread(&own, &mut half);
+        Ok(half)
+    };
+    let mut both = Draft::default();
+    both.put("serve", "true")?;
+    let [prefill, decode] = places;
+    both.halves = vec![half(prefill, Doing::Prefill)?, half(decode, Doing::Decode)?];
+    Ok(both)
 }
 
 /// The options in the values of vLLM's production-stack: `modelSpec[].vllmConfig.tensorParallelSize`, and `modelURL`.

@@ -4493,9 +4493,10 @@ fn flags_that_are_not_read_are_named() {
     assert_eq!(notes("vllm serve llama3-70b --max-num 7"), ["not read: --max-num"]);
 }
 
-/// One YAML with the options of a server that prefills and of one that decodes is two servers, as a script with both is.
+/// One YAML with the options of a server that prefills and of one that decodes is two servers, of which a key chooses
+/// one; a chart with both is refused, as a script is.
 #[test]
-fn options_of_two_servers_are_refused() {
+fn options_of_two_servers_are_told_apart() {
     let files = &[
         (
             "srt.yaml",
@@ -4517,12 +4518,12 @@ prefill:\n  parallelism:\n    tensor: 1\n",
     ];
     let of = |name: &str, keys: &[(&str, &str)]| of_files(files, &[name], keys);
     let refused = of("srt.yaml", &[]).err().unwrap();
-    assert!(
-        refused
-            .contains("sglang_config.prefill prefills, and backend.sglang_config.decode decodes")
-            && refused.contains("srt.yaml"),
-        "{refused}"
-    );
+    assert!(refused.contains("a server that prefills, and of one that decodes"), "{refused}");
+    for (role, tp) in [("prefill", 4), ("decode", 8)] {
+        assert_eq!(of("srt.yaml", &[("role", role)]).unwrap().tp, tp);
+        assert!(of("one.yaml", &[("role", role)]).is_err());
+    }
+    assert!(of("srt.yaml", &[("role", "both")]).is_err());
     assert_eq!(of("one.yaml", &[]).unwrap().tp, 8);
     let refused = of("helm.yaml", &[("model", "llama3-70b")]).err().unwrap();
     assert!(refused.contains("prefill prefills, and decode decodes"), "{refused}");
