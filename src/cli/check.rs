@@ -195,6 +195,11 @@ impl Args {
                     .at(format!("--write {text}"))
                     .help("is a variable unset?"));
             }
+            if all.iter().any(|(_, known)| *known == file) {
+                return Err(Error::input(format!("{file} would be written twice"))
+                    .at(format!("--write {text}"))
+                    .help("name another file"));
+            }
             all.push((known(id)?, file));
         }
         Ok(all)

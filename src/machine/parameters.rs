@@ -141,7 +141,7 @@ pub const PARAMETERS: &[Parameter] = &[
         common: true,
         takes: Quantity("N"),
         help: "Total ranks",
-        several: "; a sweep as 2..1024 (doubling) or 2,4,8",
+        several: "; where a sweep is possible 2..1024 (doubling) or 2,4,8",
         example: "64",
         put: |p, text| set(&mut p.layout.ranks, count("ranks", text)),
         ..BASE

@@ -520,7 +520,8 @@ impl Machine {
             [one] => format!("{one} is"),
             many => format!("{} are", many.join(", ")),
         };
-        Some(format!("{left_out} for another machine, and not applied to {}", self.name))
+        let name = &self.name;
+        Some(format!("{left_out} for questions that name no machine, and not applied to {name}"))
     }
 
     /// Runs `library` in place of the profile's, of which the measured times are.

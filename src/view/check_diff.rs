@@ -52,7 +52,7 @@ pub fn comment(out: &mut impl Write, report: &CheckDiff) -> io::Result<()> {
         b.counts.cmp(&a.counts).then(size(b).total_cmp(&size(a)))
     });
     if !moved.is_empty() {
-        text += "\n| | budget | before | now | change | why |\n| --- | --- | ---: | ---: | ---: | --- |\n";
+        text += "\n| | budget | before | now | change (%) | why |\n| --- | --- | ---: | ---: | ---: | --- |\n";
     }
     let mut left = 0;
     for one in &moved {

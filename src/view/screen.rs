@@ -154,9 +154,7 @@ fn runs(expect: &Expect, report: &Cost) -> String {
                 true => "fastest over the links as measured",
                 false => "lowest ideal time",
             };
-            let ideal = report.algorithms.iter().find(|row| row.id == runs.algorithm);
-            if ideal.and_then(|row| row.time_s).is_some_and(|ideal| ideal > expect.high_s) {
-                // Times of such calls are known, and this algorithm does not explain them.
+            if is_unexplained(report) {
                 return format!(
                     "not known: the rules of {library} are not known here, and {}, {least}{of}, would take longer",
                     runs.name()
@@ -171,6 +169,14 @@ fn runs(expect: &Expect, report: &Cost) -> String {
     let named = requested.into_iter().find(|row| row.id == runs.algorithm);
     let name = named.map_or_else(|| runs.name(), |row| row.title.to_string());
     format!("{name}{channels}: {how}")
+}
+
+/// Whether times of such calls are known, and the algorithm that is taken to run does not explain them.
+fn is_unexplained(report: &Cost) -> bool {
+    let expect = &report.expect;
+    let row = report.algorithms.iter().find(|row| row.id == expect.runs.algorithm);
+    let ideal = row.and_then(|row| row.time_s);
+    expect.runs.rules == Rules::Unknown && ideal.is_some_and(|ideal| ideal > expect.high_s)
 }
 
 /// What would certainly be faster, if anything, and the lowest ideal time of all.
@@ -191,7 +197,7 @@ fn better(report: &Cost) -> String {
     let Some(least) = row(report.fastest) else {
         return "no other algorithm is certainly faster".to_owned();
     };
-    let own = row(report.runs).and_then(|r| r.time_s);
+    let own = row(report.runs).filter(|_| !is_unexplained(report)).and_then(|r| r.time_s);
     let time = least.time_s.unwrap_or_default();
     let whose = if ships(report, least) {
         String::new()
@@ -225,7 +231,7 @@ fn chosen<'a>(report: &Cost, applies: &[&'a Row]) -> Vec<&'a Row> {
 fn sheet(report: &Cost, rows: &[&Row]) -> Sheet {
     let unit = TimeUnit::common(rows.iter().filter_map(|r| r.time_s).map(Seconds));
     let own = report.machine.library.as_deref().and_then(Library::named);
-    let here = |row: &Row| report.runs == Some(row.id);
+    let here = |row: &Row| report.runs == Some(row.id) && !is_unexplained(report);
     let time = |t: Option<f64>| t.map_or("–".to_owned(), |t| unit.number(Seconds(t)));
     // Where no library is known, none has a name for it.
     let shipped = |row: &Row| match own {

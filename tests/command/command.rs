@@ -594,23 +594,46 @@ fn batch_refuses_what_is_not_utf8() {
     assert_eq!((answers.len(), &answers[1]["id"]), (2, &2.into()));
 }
 
-/// A tool's choice is the command's, with the type of the elements.
-#[test]
-fn a_choice_of_batch_heeds_the_type_of_elements() {
-    let lines = ["float", "char"].map(|dtype| {
-        format!(r#"{{"kind":"choose","library":"nccl","collective":"allreduce","dtype":"{dtype}","size_bytes":"4MiB","profile":"dgx-h100","n":8}}"#)
-    });
+/// The choices of `batch` by libraries, for types of elements.
+fn choices_of_batch(asked: &[(&str, &str)]) -> Vec<serde_json::Value> {
+    let lines: Vec<String> = asked
+        .iter()
+        .map(|(library, dtype)| {
+            format!(r#"{{"kind":"choose","library":"{library}","collective":"allreduce","dtype":"{dtype}","size_bytes":"4MiB","profile":"dgx-h100","n":8}}"#)
+        })
+        .collect();
     let mut batch = Command::new(env!("CARGO_BIN_EXE_collcost"));
     let mut batch =
         batch.arg("batch").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
     batch.stdin.take().unwrap().write_all(lines.join("\n").as_bytes()).unwrap();
     let answers = text(&batch.wait_with_output().unwrap().stdout);
+    answers.lines().map(|line| serde_json::from_str(line).expect(line)).collect()
+}
+
+/// A tool's choice is the command's, with the type of the elements.
+#[test]
+fn a_choice_of_batch_heeds_the_type_of_elements() {
+    let answers = choices_of_batch(&[("nccl", "float"), ("nccl", "char")]);
     let chosen: Vec<String> = answers
-        .lines()
-        .map(|line| serde_json::from_str::<serde_json::Value>(line).expect(line))
+        .iter()
         .map(|answer| answer["choose"]["intervals"][0]["choice"]["name"].to_string())
         .collect();
     assert!(chosen[0].contains("NVLS") && chosen[1].contains("Ring"), "{chosen:?}");
+}
+
+/// Libraries have releases, and another library than the machine's leaves the machine as it is.
+#[test]
+fn a_choice_of_batch_is_the_commands_for_every_library() {
+    let libraries = ["nccl@2.27.7", "openmpi@4.1", "textbook", "mpich", "gloo"];
+    let answers = choices_of_batch(&libraries.map(|library| (library, "float")));
+    for (library, answer) in libraries.into_iter().zip(answers) {
+        let asked = format!("choose {library} allreduce 4MiB -n 8 --on dgx-h100 --format json");
+        let output = collcost(&asked).output().unwrap();
+        let own: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+        for key in ["intervals", "notes"] {
+            assert_eq!(answer["choose"][key], own[key], "{library}: {answer}");
+        }
+    }
 }
 
 /// Files of NCCL that are damaged, or contradict themselves: the line, and how to mend it.

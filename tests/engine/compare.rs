@@ -124,6 +124,27 @@ fn a_thread_of_many_gpus_is_named_where_the_log_says_it() {
     }
 }
 
+/// all_reduce_bench.py times each call alone, with the host's start of it: 20 µs more a call make no run ill.
+#[test]
+fn a_benchmark_of_single_calls_makes_no_run_ill() {
+    let log = H100.mock(Some("straggler=20us"), "2%", 7);
+    let mut table = "The average bandwidth of all_reduce over 8 ranks (5 warmups / 20 trials):\n\
+        | payload |    busbw   |    algbw   |\n| ------: | ---------: | ---------: |\n"
+        .to_owned();
+    for line in log.lines().filter(|line| !line.starts_with('#')) {
+        let fields: Vec<&str> = line.split_whitespace().collect();
+        let (Ok(size), Ok(time)) = (fields[0].parse::<u64>(), fields[5].parse::<f64>()) else {
+            continue;
+        };
+        if size >= 32 << 10 {
+            let algbw = size as f64 / time / 1e3;
+            table += &format!("| {}KiB | {:.2}GBps | {algbw:.2}GBps |\n", size >> 10, algbw * 1.75);
+        }
+    }
+    let (code, verdict) = H100.verdict(&table, "bench.txt");
+    assert_eq!((code, verdict["causes"][0]["id"].as_str()), (3, Some("one-by-one")), "{verdict}");
+}
+
 /// `sendrecv_perf` is judged as what it is: in one node a message of 64 MiB of eight ranks has four channels.
 #[test]
 fn sendrecv_is_judged() {

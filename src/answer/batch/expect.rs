@@ -127,6 +127,7 @@ fn whole(raw: &str) -> Cow<'_, str> {
 }
 
 /// The fields of a line, as written.
+#[derive(Clone)]
 pub(super) struct Fields<'a>(BTreeMap<Cow<'a, str>, &'a RawValue>);
 
 impl<'a> Fields<'a> {
@@ -159,6 +160,13 @@ impl<'a> Fields<'a> {
         serde_json::from_str(line)
             .map(Self)
             .map_err(|e| Error::input(format!("the line is not a question: {e}")))
+    }
+
+    /// The same without a field.
+    pub(super) fn without(&self, key: &str) -> Self {
+        let mut fields = self.clone();
+        fields.0.remove(key);
+        fields
     }
 
     fn keys(&self) -> impl Iterator<Item = &str> {

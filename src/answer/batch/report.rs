@@ -49,7 +49,9 @@ impl Batch {
     pub(super) fn choose_of_library(&mut self, line: &str, out: &mut Vec<u8>) -> Result<()> {
         let fields = Fields::read(line, &CHOOSE)?;
         let library = fields.text("library")?.ok_or_else(|| missing("library"))?;
-        let (query, size) = self.query_or(&fields, Some(Collective::AllReduce))?;
+        // The key is that of a machine's library, too.
+        let machine = fields.without("library");
+        let (query, size) = self.query_or(&machine, Some(Collective::AllReduce))?;
         let dtype = fields.dtype()?;
         let element = element(&library, dtype);
         let range = size.map_or((element, LARGEST), |size| (size, size));

@@ -30,8 +30,8 @@ Examples:
   collcost mcp --files
 
 A client starts it and speaks JSON-RPC 2.0 over its standard input and output. Tools: expect,
-explain, compare, choose, list, plan. It writes no files, opens no connections and, without --files, reads
-no files but your own profiles.")]
+explain, compare, choose, list, plan. It writes no files, opens no connections and, without
+--files, reads no files but your own profiles.")]
 pub(super) struct Args {
     /// Let questions name profiles by path too; clients can then learn the contents of files
     #[arg(long)]

@@ -58,6 +58,9 @@ pub enum Sign {
     SmallFrames,
     /// A thread of nccl-tests starts the calls of several GPUs.
     OneThread,
+    /// all_reduce_bench.py times each call alone, behind a barrier, with its start by the host (`timed_allreduce`,
+    /// stas00/ml-engineering, network/benchmarks/all_reduce_bench.py).
+    OneByOne,
     /// Hosts do not share an NVLink domain: those of a rack are nodes of their own.
     Apart,
 }
@@ -107,6 +110,7 @@ const PATTERNS: &[Pattern] = &[
     pattern(Sign::SmallFrames, &["NET/IB", " qpn ", " mtu 3 "], &[]),
     pattern(Sign::SmallFrames, &["active_mtu:", "1024 (3)"], &[]),
     pattern(Sign::OneThread, &["nThread ", " nGpus "], &[" nGpus 1 "]),
+    pattern(Sign::OneByOne, &["| payload |", " busbw "], &[]),
     pattern(Sign::Apart, &[" localRanks ", " MNNVL 0"], &[" nNodes 1 "]),
 ];
 
@@ -122,6 +126,7 @@ const WORDS: &[&str] = &[
     "NVRM",
     "iommu",
     "nGpus",
+    "| payload |",
     VIA,
 ];
 

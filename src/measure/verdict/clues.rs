@@ -55,11 +55,38 @@ impl Clue {
 
 /// What a log must say for a cause to be possible.
 pub(super) fn needed(id: &str) -> Option<Sign> {
-    (id == ONE_THREAD).then_some(Sign::OneThread)
+    WAYS.iter().find(|way| way.id == id).map(|way| way.sign)
 }
 
-/// The cause that needs a log's word for it.
-pub(super) const ONE_THREAD: &str = "one-thread";
+/// A way to measure that makes calls longer, and is no fault of the machine: a cause that needs a log's word for it.
+pub(super) struct Way {
+    pub sign: Sign,
+    pub id: &'static str,
+    /// What the log says.
+    pub says: &'static str,
+    /// What was done, and what shows how the machine is.
+    pub how: &'static str,
+    pub instead: &'static str,
+}
+
+pub(super) const WAYS: [Way; 2] = [
+    Way {
+        sign: Sign::OneThread,
+        id: ONE_THREAD,
+        says: "nGpus is above 1",
+        how: "one thread started the calls of several GPUs (nGpus is above 1)",
+        instead: "a run with a process a GPU",
+    },
+    Way {
+        sign: Sign::OneByOne,
+        id: "one-by-one",
+        says: "all_reduce_bench.py times each call alone",
+        how: "each call was timed alone, with its start by the host (all_reduce_bench.py)",
+        instead: "all_reduce_perf of nccl-tests",
+    },
+];
+
+const ONE_THREAD: &str = "one-thread";
 
 /// The clues in `evidence` to causes on the machine of `query`, whose library runs the algorithms `usual` without
 /// them.
@@ -81,8 +108,8 @@ pub(super) fn clues(
     if evidence.says(Sign::Redirected) {
         say("acs", NAMED, "PCIe bridges redirect peer-to-peer traffic (ACSCtl, IOMMU)");
     }
-    if evidence.says(Sign::OneThread) {
-        say(ONE_THREAD, NAMED, "nGpus is above 1");
+    for way in WAYS.iter().filter(|way| evidence.says(way.sign)) {
+        say(way.id, NAMED, way.says);
     }
     if evidence.says(Sign::Narrow) {
         say("topology", NAMED, "the topology has a link of 2.5 GT/s with one lane");

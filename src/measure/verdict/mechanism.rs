@@ -560,6 +560,16 @@ pub(super) static MECHANISMS: &[Mechanism] = &[
         forms: |w| apart(0.3, 30.0, 12).map(|part| w.later(part)).collect(),
     },
     Mechanism {
+        id: "one-by-one",
+        what: "each call is timed alone, and the host's start of it is in its time",
+        next: Next::Nccl(
+            "repeat with all_reduce_perf of nccl-tests, whose calls follow each other",
+        ),
+        figures: Range,
+        forces: None,
+        forms: |w| apart(0.3, 30.0, 12).map(|part| w.later(part)).collect(),
+    },
+    Mechanism {
         id: "clock",
         what: "clocks are throttled",
         next: Next::All {

@@ -24,7 +24,7 @@ mod suspects;
 mod trays;
 mod two;
 
-use clues::ONE_THREAD;
+use clues::{WAYS, Way};
 use setting::Forced;
 
 pub use fleet::{Fleet, Host, LEAST_HOSTS, Part, Threshold, fleet};
@@ -44,7 +44,7 @@ use crate::machine::profile::{NetworkKind, Profile};
 use crate::machine::query::{NodesAre, Query};
 use crate::machine::sample::DataType;
 use crate::measure::expect::{Basis, Expectation, Expecting};
-use crate::measure::logs::{BROKE, Evidence, FAILED, NO_SUM, Sign, other_gpus};
+use crate::measure::logs::{BROKE, Evidence, FAILED, NO_SUM, other_gpus};
 use crate::model::algorithm::RunBy;
 use crate::model::algorithm::{Library, Registry};
 
@@ -545,14 +545,13 @@ impl<'a> Judge<'a> {
             _ => self.beside_bounds(points, ways, facts),
         };
         verdict.notes.extend(cold);
-        if !facts.evidence.says(Sign::OneThread)
-            || verdict.ruling != Ruling::Ill
-            || verdict.health != Health::Slow
-            || facts.shared_gpu
-        {
-            return verdict;
+        let slow = verdict.ruling == Ruling::Ill && verdict.health == Health::Slow;
+        match WAYS.iter().find(|way| facts.evidence.says(way.sign)) {
+            Some(way) if slow && !facts.shared_gpu => {
+                self.beside_the_host(verdict, ways, (facts, way))
+            }
+            _ => verdict,
         }
-        self.beside_the_host(verdict, ways, facts)
     }
 
     /// The verdict on points that are upper bounds.
@@ -583,10 +582,15 @@ impl<'a> Judge<'a> {
         Verdict { points, ..verdict }
     }
 
-    /// The verdict on a run that is slow, and of which a thread started the calls of several GPUs. That is a way to
-    /// measure, and no fault of the machine: sizes to which it adds little show whether something else is slow.
-    fn beside_the_host(&self, mut slow: Verdict, ways: &suspects::Ways, facts: &Facts) -> Verdict {
-        let added = ways.closest(ONE_THREAD, &slow.points).unwrap_or_default();
+    /// The verdict on a run that is slow, and was measured in a way that makes calls longer. That is no fault of the
+    /// machine: sizes to which it adds little show whether something else is slow.
+    fn beside_the_host(
+        &self,
+        mut slow: Verdict,
+        ways: &suspects::Ways,
+        (facts, way): (&Facts, &Way),
+    ) -> Verdict {
+        let added = ways.closest(way.id, &slow.points).unwrap_or_default();
         let added = added.iter().copied().chain(std::iter::repeat(0.0));
         let exact = |point: &Point| !facts.bounds.contains(&point.size);
         let rest = slow.points.iter().zip(added);
@@ -594,16 +598,12 @@ impl<'a> Judge<'a> {
         let rest: Vec<Point> = rest.map(|(point, _)| *point).collect();
         if !rest.is_empty() {
             let mut facts = facts.clone();
-            facts.evidence.without(Sign::OneThread);
+            facts.evidence.without(way.sign);
             let ways = suspects::ways(&self.lab(&rest, facts.run_by(self.query)));
             let verdict = self.judged(rest, &ways, &facts);
             if verdict.ruling == Ruling::Ill {
                 let mut notes = verdict.notes;
-                notes.push(
-                    "one thread started the calls of several GPUs (nGpus is above 1): causes are of sizes to \
-                     which that adds little"
-                        .to_owned(),
-                );
+                notes.push(format!("{}: causes are of sizes to which that adds little", way.how));
                 if self.query.placement.nodes() == 2 {
                     notes.push(BOUND.to_owned());
                 }
@@ -612,12 +612,11 @@ impl<'a> Judge<'a> {
         }
         slow.ruling = Ruling::CannotTell;
         slow.next = decide::steps(self.query, &slow.points, facts);
-        slow.causes.retain(|cause| cause.id == ONE_THREAD);
-        slow.notes.push(
-            "one thread started the calls of several GPUs (nGpus is above 1), which may be all that is slow: a run \
-             with a process a GPU shows how the machine is"
-                .to_owned(),
-        );
+        slow.causes.retain(|cause| cause.id == way.id);
+        slow.notes.push(format!(
+            "{}, which may be all that is slow: {} shows how the machine is",
+            way.how, way.instead
+        ));
         slow
     }
 

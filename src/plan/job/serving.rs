@@ -165,7 +165,13 @@ pub(super) fn read(beside: &Beside<'_>) -> Result<Draft> {
     let all = statements_of(text, file);
     let described = if yaml { scalars(text) } else { Vec::new() };
     if let Some(places) = two_roles(&described) {
-        if yaml && all.is_empty() {
+        // Other commands may stand beside tables of options.
+        let in_table = |place: &&[String]| {
+            let own = described.iter().filter_map(|one| one.path.strip_prefix(*place));
+            own.into_iter()
+                .any(|path| matches!(path, [key] if KEYS.contains(&&*key.replace('_', "-"))))
+        };
+        if yaml && servers(&all).is_empty() && places.iter().all(in_table) {
             return halves(&described, places);
         }
         let [one, other] = places.map(|place| place.join("."));
