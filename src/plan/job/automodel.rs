@@ -74,7 +74,7 @@ impl Keys {
 }
 
 fn is_none(text: &str) -> bool {
-    is_absent(text) || text.eq_ignore_ascii_case("none")
+    is_absent(text) || text == "0" || text.eq_ignore_ascii_case("none")
 }
 
 /// Reads a configuration.
@@ -205,7 +205,8 @@ fn sharding(keys: &Keys, draft: &mut Draft) -> Result<()> {
         draft.put("reshard", if is_none(said) { "never" } else { "always" })?;
     }
     let optimizer = keys.get("optimizer._target_").unwrap_or("Adam");
-    if !optimizer.contains("Adam") {
+    let lower = optimizer.to_ascii_lowercase();
+    if !lower.contains("adam") || lower.contains("8bit") {
         draft.unread.push(format!("optimizer {optimizer}: its states are counted as Adam's"));
     }
     Ok(())

@@ -410,14 +410,13 @@ pub(super) fn model(table: &Table) -> Result<Transformer> {
             })
         }
     };
-    let (h, l) = (u64::from(hidden), u64::from(layers));
+    let h = u64::from(hidden);
     let states = linear.map_or(0, |one| u64::from(one.layers) * one.small());
     // Only norms, or also the biases of GPT's products.
     let small = match gated {
         true => Small { layer: 2 * h, outside: h + states },
         false => Small { layer: 9 * h + 4 * h, outside: 2 * h + states },
     };
-    debug_assert!(l > 0);
     Ok(Transformer {
         layers,
         hidden,

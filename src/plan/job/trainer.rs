@@ -298,6 +298,7 @@ const COMPARED: &[&str] = &[
     "fp16",
     "lora_target",
     "lora_target_modules",
+    "adapter",
     "lora_enable",
     "use_lora",
     "q_lora",

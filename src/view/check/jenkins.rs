@@ -25,7 +25,7 @@ pub(super) fn jenkins(out: &mut impl Write, report: &Check) -> io::Result<()> {
 fn of_fault(fault: &FaultView) -> Value {
     let help = fault.help.as_ref().map_or(String::new(), |help| format!(": {help}"));
     json!({
-        "fileName": fault.file,
+        "fileName": super::from_root(&fault.file),
         "lineStart": fault.line,
         "columnStart": fault.column,
         "severity": "ERROR",
@@ -43,7 +43,7 @@ fn of_budget(budget: &BudgetView) -> Value {
         Level::Note | Level::None => "LOW",
     };
     json!({
-        "fileName": budget.file,
+        "fileName": super::from_root(&budget.file),
         "lineStart": budget.line,
         "columnStart": budget.column,
         "severity": severity,
