@@ -4,6 +4,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use clap::CommandFactory;
+use clap::builder::Resettable;
 
 use super::Stop;
 use super::output::write_whole;
@@ -70,12 +71,47 @@ fn page(command: &clap::Command, name: String) -> Vec<u8> {
     let name: &'static str = Box::leak(name.into_boxed_str());
     // Writing to memory cannot fail.
     // What the short help leaves out is without a word otherwise.
-    let whole = command.clone().name(name).mut_args(|arg| also_called(arg.hide_short_help(false)));
+    let whole = command.clone().name(name).after_help(Resettable::Reset);
+    let whole = whole.mut_args(|arg| also_called(arg.hide_short_help(false)));
     let version = concat!("collcost ", env!("CARGO_PKG_VERSION"));
     // No date, so that the same program writes the same page; what is empty would not be written at all.
     let _ = clap_mangen::Man::new(whole).date(" ").source(version).render(&mut page);
+    let after = command.get_after_help().map_or(String::new(), ToString::to_string);
+    page.extend_from_slice(below(&after).as_bytes());
     page.extend_from_slice(exit_status().as_bytes());
     page
+}
+
+/// What stands below the flags: examples and files as they are typed, which no line is broken of, and paragraphs.
+fn below(text: &str) -> String {
+    let (mut page, mut typed) = (String::new(), false);
+    for line in text.lines() {
+        // The exit codes have a section of their own.
+        if line == "Exit codes:" {
+            break;
+        }
+        let is_typed = line.starts_with("  ") || typed && line.is_empty();
+        match (typed, is_typed) {
+            (false, true) => page += ".PP\n.nf\n",
+            (true, false) => page += ".fi\n",
+            _ => {}
+        }
+        typed = is_typed;
+        match line {
+            "Examples:" => page += ".SH EXAMPLES\n",
+            "" if !typed => page += ".PP\n",
+            _ => {
+                let plain = line.replace('\\', "\\e").replace('-', "\\-");
+                let guard = if plain.starts_with(['.', '\'']) { "\\&" } else { "" };
+                page += &format!("{guard}{plain}\n");
+            }
+        }
+    }
+    if typed {
+        page += ".fi\n";
+    }
+    let begins = page.is_empty() || page.starts_with(".SH");
+    format!("{}{page}", if begins { "" } else { ".SH NOTES\n" })
 }
 
 /// With the aliases in its help, as `--help` has them.

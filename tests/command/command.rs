@@ -1121,6 +1121,16 @@ fn manual_pages_have_a_word_on_each_option() {
     assert!(page.contains("[aliases: --np, --ranks]") && page.contains("[alias: --ppn]"), "{page}");
 }
 
+/// Examples are as they are typed: no line is filled or hyphenated.
+#[test]
+fn manual_pages_have_examples_as_they_are_typed() {
+    let page = text(&output("man check").stdout);
+    let (_, examples) = page.split_once(".SH EXAMPLES\n.PP\n.nf\n").unwrap();
+    let (typed, rest) = examples.split_once(".fi\n").unwrap();
+    assert!(typed.contains("\n  collcost check \\-\\-update \\-\\-margin 10%\n"), "{typed}");
+    assert!(rest.contains(".nf\n  [[budget]]\n") && !page.contains("EXTRA"), "{rest}");
+}
+
 /// What is fitted to a log without a machine's name says of its largest calls what the log says.
 #[test]
 fn a_fitted_curve_is_not_bounded_by_its_mean_rate() {

@@ -714,6 +714,28 @@ fn oneccls_options_are_read() {
     assert_eq!((two.tables[0].rows.len(), two.tables[1].rows.len()), (0, 1));
 }
 
+/// Neither HCCL's tests nor NVSHMEM's print how many ranks ran: the command above them does.
+#[test]
+fn commands_say_how_many_ranks_ran() {
+    let hccl = "$ mpirun -np 16 ${HOME}/hccl_test/bin/all_reduce_test -b 2M -e 2M -d fp32 -o sum -p 8\n\
+        data_size(Bytes): |   aveg_time(us): | alg_bandwidth(GB/s): | check_result:\n\
+        2097152           | 1000.00        | 2.09715              | success\n";
+    let table = only(hccl);
+    assert_eq!(
+        (table.ranks, table.nodes, table.rows[0].dtype),
+        (Some(16), Some(2), Some(DataType::F32))
+    );
+    assert!(
+        table.warnings.is_empty() && table.tested == Tested::Collective(AllReduce),
+        "{table:?}"
+    );
+    let nvshmem = "$ srun -N2 --ntasks-per-node=4 --mpi=pmix /usr/local/perftest/device/coll/alltoall_latency\n\
+        #alltoall_device\nsize(B)     count     type      scope     latency(us)       algbw(GB/s)   busbw(GB/s)\n\
+        32          8         32-bit    block     90.000000         0.000         0.000\n";
+    let table = only(nvshmem);
+    assert_eq!((table.ranks, table.nodes, table.rows.len()), (Some(8), Some(2), 1));
+}
+
 /// Releases of 2023 print nothing before the heading (microsoft/mscclpp pull request 87).
 #[test]
 fn mscclpps_table_may_begin_at_its_heading() {

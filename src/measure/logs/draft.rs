@@ -1,5 +1,6 @@
 //! A table while it is read, and its final evaluation.
 
+use super::launcher::Command;
 use super::nccl_tests::pieces;
 use super::{
     Asked, BLOCKING, BROKE, FAILED, LeftOut, Measured, NO_SUM, Refusal, Row, Table, Tested, Traced,
@@ -153,6 +154,15 @@ impl Draft {
             }
             None => self.leave_out(line, why),
         }
+    }
+
+    /// Takes the ranks and nodes of the command above a table, if it started one of these programs.
+    pub fn start_by(&mut self, command: Option<&Command>, is_own: impl Fn(&str) -> bool) {
+        let Some(command) = command.filter(|command| is_own(&command.program)) else { return };
+        let Some(processes) = command.processes else { return };
+        self.ranks.push((processes, "command"));
+        self.nodes = command.nodes;
+        self.warnings.extend(command.unclear());
     }
 
     /// A row that is not used.

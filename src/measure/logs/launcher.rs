@@ -140,6 +140,8 @@ impl Launcher {
             let known = name.starts_with("osu_")
                 || name.starts_with("IMB-")
                 || matches!(name.as_str(), "nccom-test" | "ucc_perftest")
+                || is_hccl_test(&name)
+                || is_nvshmem_test(&name)
                 || name.trim_end_matches("_mpi").ends_with("_perf");
             plain && known
         };
@@ -215,11 +217,33 @@ const STARTERS: &[&str] = &[
     "jsrun",
 ];
 
+/// Whether a program is one of HCCL's tests: `all_reduce_test`.
+pub(super) fn is_hccl_test(name: &str) -> bool {
+    let of = name.strip_suffix("_test").map(str::parse::<Collective>);
+    matches!(of, Some(Ok(_)))
+}
+
+/// Whether a program is one of NVSHMEM's tests of collectives: `fcollect_latency`, `reduction_on_stream`.
+pub(super) fn is_nvshmem_test(name: &str) -> bool {
+    const TESTS: [&str; 6] =
+        ["alltoall", "bcast", "broadcast", "fcollect", "reduction", "reducescatter"];
+    TESTS.iter().any(|test| {
+        let end = name.strip_prefix(test);
+        end.is_some_and(|end| end.starts_with("_latency") || end.starts_with("_on_stream"))
+    })
+}
+
 /// Whether a line may contain a benchmark's name: one pass over its bytes, as most lines have none.
 fn may_name_program(text: &str) -> bool {
     let bytes = text.as_bytes();
     bytes.iter().enumerate().any(|(i, b)| match b {
-        b'_' => bytes[i + 1..].starts_with(b"perf") || bytes[..i].ends_with(b"osu"),
+        b'_' => {
+            let behind = &bytes[i + 1..];
+            [&b"perf"[..], b"test", b"latency", b"on_stream"]
+                .iter()
+                .any(|end| behind.starts_with(end))
+                || bytes[..i].ends_with(b"osu")
+        }
         b'-' => bytes[..i].ends_with(b"IMB") || bytes[..i].ends_with(b"nccom"),
         _ => false,
     })

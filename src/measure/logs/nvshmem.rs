@@ -11,6 +11,7 @@
 //! perftest/common/utils.cu.
 
 use super::draft::{Draft, Raw};
+use super::launcher::is_nvshmem_test;
 use super::nccl_tests::factor;
 use super::{Line, Log, Read, Reader, Taken, Tested, field};
 use crate::base::collective::Collective;
@@ -101,6 +102,7 @@ impl Table {
         let title = std::mem::take(&mut self.title);
         let mut draft = Draft::new("nvshmem", number, title.clone());
         draft.library = Some("NVSHMEM".to_owned());
+        draft.start_by(log.launcher.command.as_ref(), is_nvshmem_test);
         match collective(&title) {
             Some(collective) => draft.tested = Some(Tested::Collective(collective)),
             None => {

@@ -179,14 +179,7 @@ impl Table {
             }
             _ => refuse(&mut draft, &format!("`{what}` is not a test of messages or collectives")),
         }
-        if let Some(command) = &log.launcher.command
-            && command.program.starts_with("osu_")
-            && let Some(processes) = command.processes
-        {
-            draft.ranks.push((processes, "command"));
-            draft.nodes = command.nodes;
-            draft.warnings.extend(command.unclear());
-        }
+        draft.start_by(log.launcher.command.as_ref(), |name| name.starts_with("osu_"));
         draft.library = Some(format!("{over}{call}")).filter(|_| !over.is_empty());
         draft.mode = Mode::Isolated;
         log.tables.push(draft);

@@ -143,7 +143,7 @@ fn model(keys: &Keys, draft: &mut Draft) {
             draft.asked.push(format!("model ({target})"));
         }
     }
-    if let Some(depth) = keys.get("model.num_nextn_predict_layers").filter(|n| *n != "0") {
+    if let Some(depth) = keys.get("model.num_nextn_predict_layers") {
         draft.unread.push(format!("num_nextn_predict_layers {depth}"));
     }
 }
@@ -166,7 +166,7 @@ fn batch(keys: &Keys, draft: &mut Draft) -> Result<()> {
     } else {
         draft.put("micro_batch", local)?;
     }
-    let packed = keys.get("packed_sequence.packed_sequence_size").filter(|size| *size != "0");
+    let packed = keys.get("packed_sequence.packed_sequence_size");
     let plain = ["dataset.seq_len", "dataset.seq_length"];
     if let Some(tokens) = packed.or(keys.any(&plain)) {
         draft.put("sequence", tokens)?;
