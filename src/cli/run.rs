@@ -17,6 +17,7 @@ use collcost::measure::schedule_of::schedule_of_ranks;
 use collcost::model::algorithm::Registry;
 use collcost::run::execute::{Block, Check, Start, compile};
 use collcost::run::launch::{Group, Setup, serve, usable};
+use collcost::run::rendezvous::{Part, Typed};
 use collcost::run::transport::Wait;
 use collcost::view;
 
@@ -63,6 +64,19 @@ struct HowFlags {
     check_once: bool,
 }
 
+/// Refuses ranks that a launcher started: each would start a whole group of its own.
+fn refuse_launcher() -> Result<()> {
+    match Part::of(&Typed::default(), &|name| std::env::var(name).ok()) {
+        Ok(Some(Part { launcher, ranks, .. })) if ranks > 1 => {
+            let what = format!("{launcher} started {ranks} ranks, and run starts its own");
+            Err(Error::input(what).help(
+                "leave the launcher out; `collcost calibrate` measures between the ranks of one",
+            ))
+        }
+        _ => Ok(()),
+    }
+}
+
 /// Serves as a rank of a run; the control channel is standard input.
 pub(super) fn rank() -> ExitCode {
     let control = match io::stdin().as_fd().try_clone_to_owned() {
@@ -93,6 +107,7 @@ impl Args {
         let collective: Collective =
             self.collective.parse().map_err(|e: Error| e.at(format!("run {}", self.collective)))?;
         let place = format!("run {}", collective.id());
+        refuse_launcher().map_err(|e| e.at(place.clone()))?;
         self.call.sort(&registry, collective).map_err(|e| e.at(place.clone()))?;
         let setup = self.processes.setup(false)?;
         let block = self.how.block()?;

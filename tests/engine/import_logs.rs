@@ -714,6 +714,17 @@ fn oneccls_options_are_read() {
     assert_eq!((two.tables[0].rows.len(), two.tables[1].rows.len()), (0, 1));
 }
 
+/// A row without a number is left out, and told; a line that begins with a number is no row.
+#[test]
+fn osus_rows_without_numbers_are_told() {
+    let text = "# OSU MPI Allreduce Latency Test v7.1\n# Size       Avg Latency(us)\n4   2.10\n8   nan\n16   inf\n\
+                32   2,50\n64 lines follow\n128   3.10\n";
+    let table = &asked(text, &Asked { ranks: Some(4), ..Asked::default() }).tables[0];
+    assert_eq!(table.rows.len(), 2);
+    let lines: Vec<usize> = table.left_out.iter().flat_map(|left| left.lines.clone()).collect();
+    assert_eq!(lines, [4, 5, 6], "{:?}", table.left_out);
+}
+
 /// Neither HCCL's tests nor NVSHMEM's print how many ranks ran: the command above them does.
 #[test]
 fn commands_say_how_many_ranks_ran() {

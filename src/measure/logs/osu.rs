@@ -239,7 +239,14 @@ impl Table {
         let numbers = figures.iter().take_while(|f| field::number(f).is_some()).count();
         let strange = figures[numbers..].iter().filter(words).count();
         if numbers == 0 && strange > 0 {
-            return Ok(Taken::No);
+            let plain = figures[0].trim_start_matches('-').to_ascii_lowercase();
+            let is_figure = matches!(&*plain, "nan" | "inf")
+                || field::number(&plain.replacen(',', ".", 1)).is_some();
+            if !is_figure {
+                return Ok(Taken::No);
+            }
+            draft.leave_out(line.number, format!("`{}` is not a time or rate", figures[0]));
+            return Ok(Taken::Yes);
         }
         let is_cut = numbers == 0
             || field::decimals(figures[0]) < 2
