@@ -86,10 +86,6 @@ fn page(command: &clap::Command, name: String) -> Vec<u8> {
 fn below(text: &str) -> String {
     let (mut page, mut typed) = (String::new(), false);
     for line in text.lines() {
-        // The exit codes have a section of their own.
-        if line == "Exit codes:" {
-            break;
-        }
         let is_typed = line.starts_with("  ") || typed && line.is_empty();
         match (typed, is_typed) {
             (false, true) => page += ".PP\n.nf\n",

@@ -179,6 +179,11 @@ fn is_unexplained(report: &Cost) -> bool {
     expect.runs.rules == Rules::Unknown && ideal.is_some_and(|ideal| ideal > expect.high_s)
 }
 
+/// The algorithm that runs, where that is known or nothing speaks against it.
+fn running(report: &Cost) -> Option<&'static str> {
+    report.runs.filter(|_| !is_unexplained(report))
+}
+
 /// What would certainly be faster, if anything, and the lowest ideal time of all.
 fn better(report: &Cost) -> String {
     if report.expect.runs.rules == Rules::Asked {
@@ -197,7 +202,7 @@ fn better(report: &Cost) -> String {
     let Some(least) = row(report.fastest) else {
         return "no other algorithm is certainly faster".to_owned();
     };
-    let own = row(report.runs).filter(|_| !is_unexplained(report)).and_then(|r| r.time_s);
+    let own = row(running(report)).and_then(|r| r.time_s);
     let time = least.time_s.unwrap_or_default();
     let whose = if ships(report, least) {
         String::new()
@@ -231,7 +236,7 @@ fn chosen<'a>(report: &Cost, applies: &[&'a Row]) -> Vec<&'a Row> {
 fn sheet(report: &Cost, rows: &[&Row]) -> Sheet {
     let unit = TimeUnit::common(rows.iter().filter_map(|r| r.time_s).map(Seconds));
     let own = report.machine.library.as_deref().and_then(Library::named);
-    let here = |row: &Row| report.runs == Some(row.id) && !is_unexplained(report);
+    let here = |row: &Row| running(report) == Some(row.id);
     let time = |t: Option<f64>| t.map_or("–".to_owned(), |t| unit.number(Seconds(t)));
     // Where no library is known, none has a name for it.
     let shipped = |row: &Row| match own {

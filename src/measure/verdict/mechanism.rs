@@ -234,6 +234,11 @@ fn each<'a>(
     a.flat_map(|x| b.iter().map(move |&y| (x, y))).map(|(x, y)| form(x, y)).collect()
 }
 
+/// Each call takes a fixed time longer, from a third of the shortest one to many of them.
+fn later_each(w: &Wire) -> Vec<Vec<f64>> {
+    apart(0.3, 30.0, 12).map(|part| w.later(part)).collect()
+}
+
 /// `forms` if `holds`.
 fn only(holds: bool, forms: impl FnOnce() -> Vec<Vec<f64>>) -> Vec<Vec<f64>> {
     if holds { forms() } else { Vec::new() }
@@ -546,7 +551,7 @@ pub(super) static MECHANISMS: &[Mechanism] = &[
         },
         figures: Range,
         forces: None,
-        forms: |w| apart(0.3, 30.0, 12).map(|part| w.later(part)).collect(),
+        forms: later_each,
     },
     Mechanism {
         id: "one-thread",
@@ -557,7 +562,7 @@ pub(super) static MECHANISMS: &[Mechanism] = &[
         ),
         figures: Range,
         forces: None,
-        forms: |w| apart(0.3, 30.0, 12).map(|part| w.later(part)).collect(),
+        forms: later_each,
     },
     Mechanism {
         id: "one-by-one",
@@ -567,7 +572,7 @@ pub(super) static MECHANISMS: &[Mechanism] = &[
         ),
         figures: Range,
         forces: None,
-        forms: |w| apart(0.3, 30.0, 12).map(|part| w.later(part)).collect(),
+        forms: later_each,
     },
     Mechanism {
         id: "clock",

@@ -6,6 +6,7 @@
 
 use std::collections::BTreeMap;
 
+use super::arguments::is_off;
 use super::draft::Draft;
 use super::files::is_yaml;
 use super::trainer::{FULL, PACKED};
@@ -74,7 +75,7 @@ impl Keys {
 }
 
 fn is_none(text: &str) -> bool {
-    is_absent(text) || text == "0" || text.eq_ignore_ascii_case("none")
+    is_absent(text) || is_off(text)
 }
 
 /// Reads a configuration.

@@ -202,8 +202,8 @@ fn other_model(all: &[Scalar]) -> Option<&str> {
     let is_other = |part: &str| part.split('_').any(|word| NAMES.contains(&word));
     let named = all.iter().find(|one| one.path.len() == 1 && one.path[0] == "name");
     let by_name = named.map(|one| one.text.as_str()).filter(|name| is_other(name));
-    let keys = all.iter().flat_map(|one| &one.path).map(String::as_str);
-    by_name.or_else(|| keys.into_iter().find(|key| key.starts_with("hyena")))
+    let mut keys = all.iter().flat_map(|one| &one.path).map(String::as_str);
+    by_name.or_else(|| keys.find(|key| key.starts_with("hyena")))
 }
 
 /// What NeMo's own resolver makes of `${multiply:4, ${.hidden_size}}`.

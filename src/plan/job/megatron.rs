@@ -88,10 +88,8 @@ fn of_script(all: &[Statement], file: &str) -> Result<(Arguments, bool)> {
     let trains = found.iter().any(is_training);
     // A converter beside it has the model's flags, too.
     found.retain(|one| !trains || is_training(one));
-    let refused: Vec<Error> = found.iter().filter_map(|one| other(&one.statement.text)).collect();
-    if refused.len() == found.len()
-        && let Some(error) = refused.into_iter().next()
-    {
+    let refused: Option<Vec<Error>> = found.iter().map(|one| other(&one.statement.text)).collect();
+    if let Some(error) = refused.unwrap_or_default().into_iter().next() {
         return Err(error.at(file.to_owned()));
     }
     let sure = distinct(&found, "trainings", file)?;

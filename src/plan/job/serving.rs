@@ -43,6 +43,11 @@ const KEYS: [&str; 5] = [
     "mem-fraction-static",
 ];
 
+/// Whether a key of a file is one of them.
+fn is_key(key: &str) -> bool {
+    KEYS.contains(&&*key.replace('_', "-"))
+}
+
 /// What starts a server, and which engine that is.
 const COMMANDS: [(&str, &str); 7] = [
     ("vllm serve", "vllm"),
@@ -144,9 +149,10 @@ const SGLANG: [&str; 11] = [
     "disaggregation-mode",
 ];
 
-/// Whether arguments are SGLang's, where nothing names the engine.
-fn is_sglang(args: &Arguments) -> bool {
-    SGLANG.iter().any(|key| args.has(key))
+/// The engine where no command starts it: SGLang if something names it, or by its arguments.
+fn engine(names_sglang: bool, args: &Arguments) -> &'static str {
+    let sglang = names_sglang || SGLANG.iter().any(|key| args.has(key));
+    if sglang { "sglang" } else { "vllm" }
 }
 
 /// The servers of a script, each with its own part of a statement; none if nothing starts one.
@@ -167,9 +173,8 @@ pub(super) fn read(beside: &Beside<'_>) -> Result<Draft> {
     if let Some(places) = two_roles(&described) {
         // Other commands may stand beside tables of options.
         let in_table = |place: &&[String]| {
-            let own = described.iter().filter_map(|one| one.path.strip_prefix(*place));
-            own.into_iter()
-                .any(|path| matches!(path, [key] if KEYS.contains(&&*key.replace('_', "-"))))
+            let mut own = described.iter().filter_map(|one| one.path.strip_prefix(*place));
+            own.any(|path| matches!(path, [key] if is_key(key)))
         };
         if yaml && servers(&all).is_empty() && places.iter().all(in_table) {
             return halves(&described, places);
@@ -182,14 +187,13 @@ pub(super) fn read(beside: &Beside<'_>) -> Result<Draft> {
     let chart = of_chart(&described, file)?;
     if yaml && all.is_empty() {
         // Its own file has its keys at the top; in others they are somewhere below.
-        let own = |one: &Scalar| one.path.len() == 1 && KEYS.contains(&&*one.option());
+        let own = |one: &Scalar| matches!(&one.path[..], [key] if is_key(key));
         let flat = described.iter().any(own);
         let mut args = if flat { Arguments::default() } else { Arguments::of_yaml(text) };
         args.put_below(options(&described));
         args.put_below(chart.into_iter());
         let named = |one: &Scalar| one.path.iter().any(|part| part.contains("sglang"));
-        let sglang = described.iter().any(named) || is_sglang(&args);
-        let engine = if sglang { "sglang" } else { "vllm" };
+        let engine = engine(described.iter().any(named), &args);
         let mut draft = draft(&mut args, (engine, flat), None, &all, text)?;
         ask_for_spread(&described, &mut draft);
         return Ok(draft);
@@ -200,8 +204,7 @@ pub(super) fn read(beside: &Beside<'_>) -> Result<Draft> {
     let Some(first) = servers.first() else {
         let mut args = Arguments::read(all.clone());
         args.put_below(chart.into_iter());
-        let sglang = text.contains("sglang") || is_sglang(&args);
-        let engine = if sglang { "sglang" } else { "vllm" };
+        let engine = engine(text.contains("sglang"), &args);
         let mut draft = draft(&mut args, (engine, false), None, &all, text)?;
         ask_for_spread(&described, &mut draft);
         return Ok(draft);
@@ -267,8 +270,7 @@ fn two_roles(all: &[Scalar]) -> Option<[&[String]; 2]> {
         all.iter().find_map(|one| {
             let (key, above) = one.path.split_last()?;
             let at = above.iter().position(|part| part.to_ascii_lowercase().contains(role))?;
-            let key = key.replace('_', "-");
-            let is_own = KEYS.contains(&key.as_str()) || above[at..].iter().any(|p| p == SPREAD);
+            let is_own = is_key(key) || above[at..].iter().any(|p| p == SPREAD);
             is_own.then(|| &above[..=at])
         })
     };
@@ -285,8 +287,7 @@ fn halves(all: &[Scalar], places: [&[String]; 2]) -> Result<Draft> {
         let own: Vec<Scalar> = own.collect();
         let mut args = Arguments::default();
         args.put_below(options(&own));
-        let sglang = place.iter().any(|part| part.contains("sglang")) || is_sglang(&args);
-        let engine = if sglang { "sglang" } else { "vllm" };
+        let engine = engine(place.iter().any(|part| part.contains("sglang")), &args);
         let mut half = draft(&mut args, (engine, true), None, &[], "")?;
         half.only = Some(doing);
         ask_for_spread(&own, &mut half);
